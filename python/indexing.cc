@@ -1,75 +1,35 @@
 #include "python/indexing.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "hlo/attributes.h"
+#include "hlo/builder.h"
 #include "lazy/delivery.h"
 #include "lazy/elements.h"
-#include "lazy/scopes.h"
+#include "python/number.h"
+#include "python/tensor.h"
 
 namespace lamina::python {
 namespace {
 
-using hlo::Attr;
+using hlo::Builder;
 using hlo::Dims;
 using hlo::Op;
+using hlo::Value;
 using lazy::Lazy;
+using lazy::Range;
 using Ranges = absl::InlinedVector<Range, 6>;
 
-// A value made of elements of x, which is weak where x is.
-Lazy part_of(const Lazy& x, Lazy part) {
-  return x.weak ? Lazy{std::move(part.value), true, std::move(part.wide)}
-                : Lazy{std::move(part.value), false};
-}
-
-Lazy record_one(Op op, std::span<const Lazy> operands, std::vector<hlo::Attrs::Entry> attrs) {
-  return std::move(lazy::record(op, operands, hlo::intern_attrs(std::move(attrs)))[0]);
-}
-
-Lazy reshaped(const Lazy& x, Dims shape) {
-  if (x.value.dims() == shape) return x;
-  return record_one(Op::reshape, {{x}}, {{Attr::shape, std::move(shape)}});
-}
-
-Lazy with_starts_of_a_run(const Lazy& x, std::span<const Range> ranges) {
-  const Dims& dims = x.value.dims();
-  const bool wide = std::any_of(dims.begin(), dims.end(),
-                                [](int64_t n) { return n > std::numeric_limits<int32_t>::max(); });
-  std::vector<Lazy> operands{x};
-  Dims sizes;
-  for (const Range& r : ranges) {
-    const int32_t narrow = static_cast<int32_t>(r.start);
-    operands.push_back(
-        {wide ? lazy::number(hlo::DType::kS64, &r.start) : lazy::number(hlo::DType::kS32, &narrow), false});
-    sizes.push_back(r.size);
-  }
-  return record_one(Op::dynamic_slice, operands, {{Attr::slice_sizes, std::move(sizes)}});
-}
-
-Lazy with_fixed_starts(const Lazy& x, std::span<const Range> ranges) {
-  Dims starts, limits, strides, turned;
-  bool whole = true;
-  for (size_t d = 0; d < ranges.size(); ++d) {
-    const auto [start, step, n] = ranges[d];
-    const int64_t end = start + (n - 1) * step;
-    starts.push_back(n == 0 ? 0 : std::min(start, end));
-    limits.push_back(n == 0 ? 0 : std::max(start, end) + 1);
-    strides.push_back(n > 1 ? std::abs(step) : 1);
-    if (step < 0 && n > 1) turned.push_back(static_cast<int64_t>(d));
-    whole &= starts[d] == 0 && limits[d] == x.value.dims()[d] && strides[d] == 1;
-  }
-  Lazy out = x;
-  if (!whole)
-    out = record_one(Op::slice, {{out}},
-                     {{Attr::start_indices, std::move(starts)},
-                      {Attr::limit_indices, std::move(limits)},
-                      {Attr::strides, std::move(strides)}});
-  if (!turned.empty()) out = record_one(Op::reverse, {{out}}, {{Attr::dimensions, std::move(turned)}});
+// f of x's elements, and of the unrounded ones that it has: f moves elements.
+template <typename F>
+Lazy moved(const Lazy& x, F f) {
+  hlo::GraphLock lock;
+  Builder b;
+  Lazy out{f(b, x.value), x.weak};
+  if (x.weak && x.wide) out.wide = f(b, x.wide);
+  lazy::check(b.status());
+  lazy::note_recorded();
   return out;
 }
 
@@ -98,17 +58,7 @@ std::optional<Range> range_of(PyObject* key, int64_t size) {
 }  // namespace
 
 Lazy take_ranges(const Lazy& x, std::span<const Range> ranges) {
-  const Dims& dims = x.value.dims();
-  bool whole = true, unit = true, empty = false;
-  for (size_t d = 0; d < ranges.size(); ++d) {
-    const auto [start, step, n] = ranges[d];
-    whole &= start == 0 && step == 1 && n == dims[d];
-    unit &= step == 1 || n <= 1;
-    empty |= n == 0;
-  }
-  if (whole) return x;
-  return part_of(x, unit && !empty && lazy::innermost_stamp() == 0 ? with_starts_of_a_run(x, ranges)
-                                                                   : with_fixed_starts(x, ranges));
+  return moved(x, [&](Builder& b, const Value& v) { return lazy::take_ranges(b, v, ranges); });
 }
 
 std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims) {
@@ -134,17 +84,22 @@ std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims) {
   return run;
 }
 
-std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
-  const Dims& dims = x.value.dims();
+namespace {
+
+// What a key of plain numbers, slices, None and ... takes: a range for each dimension, whose elements have
+// `shape` when dimensions taken by numbers are dropped and new ones put in.
+struct BasicKey {
+  Ranges ranges;
+  Dims shape;
+};
+
+std::optional<BasicKey> basic_key(PyObject* key, const Dims& dims) {
   PyObject* const* parts = &key;
   size_t count = 1;
   if (PyTuple_CheckExact(key)) {
     parts = reinterpret_cast<PyTupleObject*>(key)->ob_item;
     count = static_cast<size_t>(PyTuple_GET_SIZE(key));
   }
-  // A row of one element has the dimensions beneath it.
-  if (const std::optional<Run> run = count == dims.size() ? run_of(key, dims) : std::nullopt)
-    if (std::optional<Lazy> element = lazy::read_element(x, run->first)) return element;
   size_t used = 0;
   int ellipses = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -154,28 +109,72 @@ std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
     if (!takes && parts[i] != Py_None && parts[i] != Py_Ellipsis) return std::nullopt;
   }
   if (ellipses > 1 || used > dims.size()) return std::nullopt;
-  Ranges ranges;
-  Dims shape;
+  BasicKey out;
   const auto rest = [&] {
-    for (size_t d = ranges.size(), last = d + dims.size() - used; d < last; ++d) {
-      ranges.push_back({0, 1, dims[d]});
-      shape.push_back(dims[d]);
+    for (size_t d = out.ranges.size(), last = d + dims.size() - used; d < last; ++d) {
+      out.ranges.push_back({0, 1, dims[d]});
+      out.shape.push_back(dims[d]);
     }
   };
   for (size_t i = 0; i < count; ++i) {
     if (parts[i] == Py_None) {
-      shape.push_back(1);
+      out.shape.push_back(1);
     } else if (parts[i] == Py_Ellipsis) {
       rest();
     } else {
-      const std::optional<Range> range = range_of(parts[i], dims[ranges.size()]);
+      const std::optional<Range> range = range_of(parts[i], dims[out.ranges.size()]);
       if (!range) return std::nullopt;
-      ranges.push_back(*range);
-      if (PySlice_Check(parts[i])) shape.push_back(range->size);
+      out.ranges.push_back(*range);
+      if (PySlice_Check(parts[i])) out.shape.push_back(range->size);
     }
   }
   if (ellipses == 0) rest();
-  return part_of(x, reshaped(take_ranges(x, ranges), std::move(shape)));
+  return out;
+}
+
+// Whether an array of these dimensions is broadcast to `shape` as it is, by NumPy's rule.
+bool broadcasts(const Dims& dims, const Dims& shape) {
+  if (dims.size() > shape.size()) return false;
+  const auto last = shape.end() - static_cast<std::ptrdiff_t>(dims.size());
+  return std::equal(dims.begin(), dims.end(), last, [](int64_t n, int64_t of) { return n == of || n == 1; });
+}
+
+}  // namespace
+
+std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
+  const Dims& dims = x.value.dims();
+  const size_t count = PyTuple_CheckExact(key) ? static_cast<size_t>(PyTuple_GET_SIZE(key)) : 1;
+  // A row of one element has the dimensions beneath it.
+  if (const std::optional<Run> run = count == dims.size() ? run_of(key, dims) : std::nullopt)
+    if (std::optional<Lazy> element = lazy::read_element(x, run->first)) return element;
+  const std::optional<BasicKey> taken = basic_key(key, dims);
+  if (!taken) return std::nullopt;
+  return moved(x, [&](Builder& b, const Value& v) {
+    return b.reshape(lazy::take_ranges(b, v, taken->ranges), taken->shape);
+  });
+}
+
+std::optional<Lazy> write_basic(const Lazy& x, PyObject* key, PyObject* value, std::optional<Op> join) {
+  Lazy part = is_tensor(value) ? lazy_of(value) : Lazy{element_for(value, x.value.dtype())};
+  if (x.weak || !part.value || part.weak || part.value.dtype() != x.value.dtype()) return std::nullopt;
+  if (join && x.value.dtype() == hlo::DType::kBool) return std::nullopt;  // sums of them are no sums
+  const std::optional<BasicKey> taken = basic_key(key, x.value.dims());
+  if (!taken || !broadcasts(part.value.dims(), taken->shape)) return std::nullopt;
+  Dims sizes;
+  for (const Range& r : taken->ranges) {
+    if (r.size == 0 || (r.size > 1 && r.step != 1)) return std::nullopt;
+    sizes.push_back(r.size);
+  }
+  if (join) {
+    const Lazy old = moved(x, [&](Builder& b, const Value& v) {
+      return b.reshape(lazy::take_ranges(b, v, taken->ranges), taken->shape);
+    });
+    part = lazy::elementwise(*join, {{old, part}});
+  }
+  return moved(x, [&](Builder& b, const Value& v) {
+    return lazy::put_ranges(b, v, taken->ranges,
+                            b.reshape(lazy::broadcast_to(b, part.value, taken->shape), sizes));
+  });
 }
 
 namespace {

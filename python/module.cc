@@ -262,10 +262,21 @@ void add_recording(py::module_& m) {
       },
       "x[key] where the key holds plain numbers, slices, None and ... only, all of them right; else None.");
   m.def(
+      "write_basic",
+      [](const py::object& x, const py::object& key, const py::object& value, const std::string& join) {
+        UserLocation location;
+        const std::optional<hlo::Op> op = join.empty() ? std::nullopt : std::optional(op_of(join).op);
+        std::optional<Lazy> out = write_basic(lazy_of(x.ptr()), key.ptr(), value.ptr(), op);
+        return out ? to_object(*std::move(out)) : py::none();
+      },
+      "x with the value in place of the elements at such a key, or joined to them by an elementwise op; None "
+      "where "
+      "the key or the value has to be looked at.");
+  m.def(
       "take_ranges",
       [](const py::object& x, const std::vector<std::tuple<int64_t, int64_t, int64_t>>& ranges) {
         UserLocation location;
-        std::vector<Range> taken;
+        std::vector<lazy::Range> taken;
         for (const auto& [start, step, size] : ranges) taken.push_back({start, step, size});
         return to_object(take_ranges(lazy_of(x.ptr()), taken));
       },

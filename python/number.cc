@@ -147,6 +147,20 @@ DType default_dtype(PyObject* o) {
   return PyComplex_Check(o) ? defaults.complex() : defaults.floating;
 }
 
+hlo::Value element_for(PyObject* number, DType dtype) {
+  if (is_tensor(number)) {
+    const Lazy& x = lazy_of(number);
+    return x.value.rank() == 0 && x.value.dtype() == dtype ? x.value : hlo::Value();
+  }
+  const bool fits = PyFloat_CheckExact(number)  ? hlo::is_float(dtype)
+                    : PyLong_CheckExact(number) ? hlo::is_float(dtype) || hlo::is_integer(dtype)
+                                                : PyBool_Check(number) && dtype == DType::kBool;
+  if (!fits) return {};
+  const std::optional<hlo::Value> element = number_value(number, dtype);
+  if (!element) PyErr_Clear();
+  return element.value_or(hlo::Value());
+}
+
 std::optional<Lazy> number_lazy(PyObject* o) {
   const DType dtype = default_dtype(o), widest = lazy::wide_type(dtype);
   std::optional<hlo::Value> value = number_value(o, dtype);

@@ -20,6 +20,9 @@ pybind11::object plain_number(PyObject* o);
 hlo::DType default_dtype(PyObject* o);
 // As an element of `dtype`, converted once. Empty, with an OverflowError, if it does not fit.
 std::optional<hlo::Value> number_value(PyObject* o, hlo::DType dtype);
+// A number (of Python's own types, or a Tensor of no dimensions) as an element of that type, where it would
+// be taken too by what is written in Python; null, without an exception, elsewhere.
+hlo::Value element_for(PyObject* number, hlo::DType dtype);
 // On its own, with all its bits. Empty, with an OverflowError, if it does not fit 64 bits.
 std::optional<lazy::Lazy> number_lazy(PyObject* o);
 

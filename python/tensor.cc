@@ -257,21 +257,6 @@ PyObject* subscript_slot(PyObject* a, PyObject* key) {
   }
   return unshared(call_hook("getitem", a, key), takes_copy(key) ? nullptr : a);
 }
-// A number as an element of that type, where Python would take it too; null elsewhere.
-hlo::Value element_for(PyObject* number, DType dtype) {
-  if (is_tensor(number)) {
-    const Lazy& x = lazy_of(number);
-    return x.value.rank() == 0 && x.value.dtype() == dtype ? x.value : hlo::Value();
-  }
-  const bool fits = PyFloat_CheckExact(number)  ? hlo::is_float(dtype)
-                    : PyLong_CheckExact(number) ? hlo::is_float(dtype) || hlo::is_integer(dtype)
-                                                : PyBool_Check(number) && dtype == DType::kBool;
-  if (!fits) return {};
-  const std::optional<hlo::Value> element = number_value(number, dtype);
-  if (!element) PyErr_Clear();
-  return element.value_or(hlo::Value());
-}
-
 // x[i] = number, where no program is needed for it.
 bool assigned_at_once(PyObject* a, PyObject* key, PyObject* value) {
   auto* const t = reinterpret_cast<TensorObject*>(a);

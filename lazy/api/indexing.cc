@@ -6,6 +6,7 @@
 #include "lamina/ops.h"
 #include "lazy/api/index_checks.h"
 #include "lazy/api/variable.h"
+#include "lazy/ranges.h"
 
 namespace lamina {
 namespace {
@@ -20,8 +21,7 @@ using lazy::Lazy;
 
 // An index against a shape: a slice per axis, what becomes of each axis, and the index tensors.
 struct IndexPlan {
-  Dims start, limit, step;
-  std::vector<bool> reversed;
+  std::vector<lazy::Range> ranges;
   Dims kept;                                        // the shape after integers and new axes
   std::vector<std::pair<int64_t, Tensor>> tensors;  // axis of `kept`, indices
   std::vector<int64_t> axes;                        // of the array, by index tensor
@@ -46,10 +46,7 @@ IndexPlan make_index_plan(const Dims& dims, const std::vector<Index>& index) {
   IndexPlan p;
   int64_t axis = 0;
   auto whole = [&] {
-    p.start.push_back(0);
-    p.limit.push_back(dims[axis]);
-    p.step.push_back(1);
-    p.reversed.push_back(false);
+    p.ranges.push_back({0, 1, dims[axis]});
     p.kept.push_back(dims[axis++]);
   };
   for (const Index& i : index) {
@@ -62,10 +59,7 @@ IndexPlan make_index_plan(const Dims& dims, const std::vector<Index>& index) {
       if (*at < -size || *at >= size)
         detail::fail(ErrorKind::kIndex,
                      str_cat("index ", *at, " is out of bounds for axis ", axis, " with size ", size));
-      p.start.push_back(*at < 0 ? *at + size : *at);
-      p.limit.push_back(p.start.back() + 1);
-      p.step.push_back(1);
-      p.reversed.push_back(false);
+      p.ranges.push_back({*at < 0 ? *at + size : *at, 1, 1});
       ++axis;
     } else if (const Slice* s = std::get_if<Slice>(&i.item())) {
       const int64_t size = dims[axis], step = s->step.value_or(1);
@@ -73,23 +67,17 @@ IndexPlan make_index_plan(const Dims& dims, const std::vector<Index>& index) {
       auto bounded = [size](int64_t v, int64_t low, int64_t high) {
         return std::clamp(v < 0 ? (v < -size ? -1 : v + size) : v, low, high);
       };
-      int64_t low, count;
+      int64_t first, count;
       if (step > 0) {
-        low = bounded(s->start.value_or(0), 0, size);
-        count = count_of(low, bounded(s->stop.value_or(size), 0, size), step);
+        first = bounded(s->start.value_or(0), 0, size);
+        count = count_of(first, bounded(s->stop.value_or(size), 0, size), step);
       } else {
-        const int64_t first = s->start ? bounded(*s->start, -1, size - 1) : size - 1;
+        first = s->start ? bounded(*s->start, -1, size - 1) : size - 1;
         const int64_t stop = s->stop ? bounded(*s->stop, -1, size - 1) : -1;
-        const int64_t stride = step == INT64_MIN ? INT64_MAX : -step;
-        count = count_of(stop, first, stride);
-        low = count > 0 ? first - (count - 1) * stride : 0;
+        count = count_of(stop, first, step == INT64_MIN ? INT64_MAX : -step);
       }
-      const int64_t stride = count <= 1 ? 1 : step < 0 ? -step : step;
-      p.start.push_back(low);
-      p.limit.push_back(count == 0 ? low : low + (count - 1) * stride + 1);
-      p.step.push_back(stride);
-      p.reversed.push_back(step < 0 && count > 1);
-      p.contiguous = p.contiguous && stride == 1 && !p.reversed.back();
+      p.ranges.push_back({count == 0 ? 0 : first, count <= 1 ? 1 : step, count});
+      p.contiguous = p.contiguous && p.ranges.back().step == 1;
       p.kept.push_back(count);
       ++axis;
     } else {
@@ -122,11 +110,7 @@ void check_indices(const IndexPlan& p, const std::source_location& where) {
 // The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the
 // end.
 Value elements(Builder& b, Value x, const IndexPlan& p, const Value& beyond) {
-  Dims flipped;
-  for (size_t i = 0; i < p.reversed.size(); ++i)
-    if (p.reversed[i]) flipped.push_back(static_cast<int64_t>(i));
-  x = b.slice(x, p.start, p.limit, p.step);
-  if (!flipped.empty()) x = b.reverse(x, flipped);
+  x = lazy::take_ranges(b, x, p.ranges);
   if (x && x.dims() != p.kept) x = b.reshape(x, p.kept);
   if (p.tensors.empty() || !x) return x;
 
@@ -233,15 +217,11 @@ Tensor update_planned(const Tensor& x, const IndexPlan& p, const Tensor& value, 
     const Lazy& own = lazy_of(x);
     if (p.tensors.empty() && p.contiguous) {
       Dims sizes;
-      std::vector<Value> starts;
-      for (size_t i = 0; i < p.start.size(); ++i) {
-        sizes.push_back(p.limit[i] - p.start[i]);
-        starts.push_back(b.scalar_int(hlo::DType::kS64, p.start[i]));
-      }
+      for (const lazy::Range& r : p.ranges) sizes.push_back(r.size);
       return detail::computed(b, own, [&](const Value& old) {
         Value v = broadcast_value(b, value, old.dtype(), p.kept);
         if (add) v = b.add(elements(b, old, p, Value()), v);
-        return b.dynamic_update_slice(old, b.reshape(v, sizes), starts);
+        return lazy::put_ranges(b, old, p.ranges, b.reshape(v, sizes));
       });
     }
     // The positions of the elements in the flat array; out of range ones fall behind its end, where nothing

@@ -440,7 +440,8 @@ def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
             mask = _whole_mask(x, key)
             if mask is not None:
                 return value.written_to(x, mask)
-    return update(x, key, value, "set", checked=True)
+    written = _core.write_basic(x, key, value, "")
+    return update(x, key, value, "set", checked=True) if written is None else written
 
 
 def update(
@@ -603,6 +604,10 @@ class AtKey:
         self._x, self._key, self._checked = x, key, checked
 
     def _update(self, value: Any, kind: str, options: dict[str, Any], arithmetic: bool = True) -> Tensor:
+        if not options:
+            written = _core.write_basic(self._x, self._key, value, "" if kind == "set" else kind)
+            if written is not None:
+                return written
         mode, wrap = self._options(**options)
         unique = options.get("unique_indices", False)
         if arithmetic:
@@ -669,6 +674,9 @@ class AtKey:
 
     def subtract(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with `value` subtracted from the elements."""
+        written = None if options else _core.write_basic(self._x, self._key, value, "subtract")
+        if written is not None:
+            return written
         return self._update(-as_type(self._kept_whole(value), self._x.dtype), "add", options)
 
     def multiply(self, value: Any, **options: Any) -> Tensor:

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -85,6 +86,26 @@ TEST_CASE("numbers keep their bits until their type is decided", "[api]") {
   CHECK(value(x.updated({0}, 0.1)) == 0.1);
   CHECK(jit([](const Tensor& a, const Tensor& v) { return a * v; })(ones({1}), 0.1).dtype() ==
         DType::float32);
+}
+
+TEST_CASE("one program reads, and one writes, at all places", "[api]") {
+  Floats want(40);
+  std::iota(want.begin(), want.end(), 0.f);
+  Tensor x = array(want).reshape({20, 2});
+  const auto step = [&](size_t k) {
+    const auto row = static_cast<int64_t>(k);
+    CHECK(floats(x[{Slice{2 * row, 2 * row + 2, {}}, 1}]) == Floats{want[4 * k + 1], want[4 * k + 3]});
+    x = x.updated({row, Slice{0, 1, {}}}, -1.0).added({-1 - row}, 0.5);
+    want[2 * k] = -1;
+    for (size_t j : {38 - 2 * k, 39 - 2 * k}) want[j] += 0.5f;
+    CHECK(floats(x) == want);
+  };
+  step(0);  // what made x is part of its programs
+  step(1);
+  const int64_t before = cache::stats().misses;
+  for (size_t k = 2; k < 8; ++k) step(k);
+  CHECK(cache::stats().misses == before);
+  CHECK(floats(x[{Slice{std::nullopt, std::nullopt, -7}, 0}]) == Floats{want[38], want[24], want[10]});
 }
 
 TEST_CASE("64-bit integers become float64, and sums of integers have 64 bits", "[api]") {

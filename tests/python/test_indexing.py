@@ -196,6 +196,80 @@ def test_one_program_for_all_batches():
     assert _core.cache_stats()["misses"] - before <= 2
 
 
+UPDATES = {
+    "set": lambda old, new: new,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+VALUES = {
+    "float32": (2.5, 3, True, np.float32(7.0), np.arange(4, dtype=np.float32), 1e300, np.float64(0.1)),
+    "float16": (2.5, 3, np.arange(4, dtype=np.float16), np.float32(0.1)),
+    "int32": (3, True, 2.5, np.arange(4, dtype=np.int32), np.int64(5), 2**40),
+    "uint8": (3, -1, 300, np.arange(4, dtype=np.uint8)),
+    "bool": (True, 1, 0, 0.5, np.array([True, False, True, False])),
+    "complex64": (2.5, 1j, np.arange(4, dtype=np.complex64)),
+}
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("kind", UPDATES)
+def test_updates_at_numbers_and_slices_take_what_others_take(dtype, kind):
+    """A key that is looked at in C++, and the same elements by one that is not, give the same or the same error."""
+    x = lnp.asarray((X % 5).astype(dtype))
+    keys = [
+        (0, 1, 2),
+        -1,
+        (1, slice(0, 2)),
+        (Ellipsis, 3),
+        (FULL, None, 1),
+        (FULL, slice(None, None, -1)),
+        (0, slice(2, 2)),
+    ]
+    for key, value in itertools.product(
+        keys, [*VALUES[dtype], lnp.ones((2, 1, 4), dtype), lnp.ones((5,), dtype)]
+    ):
+        value = lnp.asarray(value) if isinstance(value, np.ndarray) else value
+
+        def outcome(options, key=key, value=value):
+            try:
+                out = getattr(x.at[key], kind)(value, **options)
+            except (TypeError, ValueError, OverflowError) as e:
+                return type(e), str(e)
+            return out.dtype, out.weak_type, np.asarray(out).tobytes()
+
+        assert outcome({}) == outcome({"mode": "promise_in_bounds"}), (key, value)
+
+
+@pytest.mark.parametrize("kind", UPDATES)
+def test_one_program_for_updates_at_all_places(kind):
+    want, x = np.array(X), lnp.array(X)
+
+    def update(k):
+        nonlocal x
+        key = (k % 2, slice(k % 3, k % 3 + 1))
+        x = getattr(x.at[key], kind)(k * 0.5)
+        want[key] = UPDATES[kind](want[key], np.float32(k * 0.5))
+        return lm.block_until_ready(x)
+
+    update(0)
+    before = _core.cache_stats()["misses"]
+    for k in range(1, 7):
+        update(k)
+    assert _core.cache_stats()["misses"] == before
+    np.testing.assert_array_equal(x, want)
+
+
+def test_an_update_leaves_the_array_and_the_value_as_they_are():
+    x, v = lnp.array(X), lnp.ones((2, 3, 4))
+    whole, one = x.at[...].set(v), x.at[0, 0, 0].set(9)
+    whole[0, 0, 0], one[0, 0, 1] = 5, 6
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(v, np.ones((2, 3, 4)))
+
+
 @pytest.mark.parametrize(
     "key, kind, words",
     [

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "trace/rules/loops.h"
-#include "trace/rules/scan_sums.h"
+#include "trace/rules/loop_sums.h"
 
 namespace lamina::trace {
 

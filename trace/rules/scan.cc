@@ -12,7 +12,7 @@
 #include "hlo/passes/pass.h"
 #include "trace/rules/loop_derivatives.h"
 #include "trace/rules/loop_log.h"
-#include "trace/rules/scan_sums.h"
+#include "trace/rules/loop_sums.h"
 
 namespace lamina::trace {
 

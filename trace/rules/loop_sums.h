@@ -6,8 +6,8 @@
 // write all of the sum in each, for products of few terms.
 //
 // Contract: the sums are the same but for the order of their terms.
-#ifndef LAMINA_TRACE_RULES_SCAN_SUMS_H_
-#define LAMINA_TRACE_RULES_SCAN_SUMS_H_
+#ifndef LAMINA_TRACE_RULES_LOOP_SUMS_H_
+#define LAMINA_TRACE_RULES_LOOP_SUMS_H_
 
 #include <span>
 #include <vector>
@@ -52,4 +52,4 @@ class SummedAfter {
 
 }  // namespace lamina::trace
 
-#endif  // LAMINA_TRACE_RULES_SCAN_SUMS_H_
+#endif  // LAMINA_TRACE_RULES_LOOP_SUMS_H_

@@ -1,4 +1,4 @@
-#include "trace/rules/scan_sums.h"
+#include "trace/rules/loop_sums.h"
 
 #include <algorithm>
 
