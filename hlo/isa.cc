@@ -25,7 +25,8 @@ Isa best_isa() {
     Isa machine = Isa::kPortable;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      machine = __builtin_cpu_supports("avx512f") ? Isa::kAvx512 : Isa::kAvx2;
+      machine =
+          __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") ? Isa::kAvx512 : Isa::kAvx2;
 #endif
     return new Isa(std::min(machine, isa_limit().value_or(Isa::kAvx512)));
   });

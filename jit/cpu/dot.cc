@@ -35,9 +35,17 @@ constexpr int64_t kVectorChunk = 512;  // outer elements per task
 // Pairs of vectors per task, if they are not so long that one keeps the processor busy.
 constexpr int64_t kDotsTogether = 64, kLongVector = 8 * hlo::kDotBlock;
 
+// Rows that are read at once, each from its beginning to its end.
+constexpr int64_t kRowsTogether = 16;
+
 template <typename T>
 void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
                    int64_t k) {
+  if (p.k_stride == 1 && end - begin > kRowsTogether) {
+    for (int64_t i = begin; i < end; i += kRowsTogether)
+      vector_matrix(kernels, p, i, std::min(end, i + kRowsTogether), k);
+    return;
+  }
   for (int64_t k0 = 0; k0 < k; k0 += hlo::kDotBlock) {
     const int64_t kc = std::min(hlo::kDotBlock, k - k0);
     const T* const m = p.matrix + begin * p.outer_stride + k0 * p.k_stride;
@@ -46,6 +54,25 @@ void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int6
     else
       kernels.columns_times(kc, p.x + k0, m, p.k_stride, p.c + begin, end - begin, k0 == 0);
   }
+}
+
+// The product of what source(data, outer_stride, k_stride) packs, whose rows have `terms` elements; those of
+// the arrays are of `width` bytes.
+template <typename T, typename Out, typename Source, typename Store>
+absl::Status packed_dot(const DotShape& s, int64_t terms, int64_t width, const char* a, const char* b, Out* c,
+                        const KernelContext& context, Source source, Store store) {
+  // The lanes lie along columns; a narrow result has more of them the other way round, and a product does not
+  // care.
+  const bool turn = s.n < gemm_kernels<T>(usable_isa(context.isa)).lanes / 2 && s.m > s.n;
+  const auto problem = [&](int64_t i) {
+    const auto left = source(a + i * s.lhs_batch * width, s.lhs_m, s.lhs_k),
+               right = source(b + i * s.rhs_batch * width, s.rhs_n, s.rhs_k);
+    using Problem = DotProblem<decltype(left), decltype(right), Out>;
+    Out* const to = c + i * s.m * s.n;
+    return turn ? Problem{right, left, {to, 1, s.n}} : Problem{left, right, {to, s.n, 1}};
+  };
+  const GemmSize size{s.batch, turn ? s.n : s.m, turn ? s.m : s.n, terms, hlo::kDotBlock};
+  return gemm<T, Out>(size, context, problem, store);
 }
 
 // T accumulates, Out is stored.
@@ -105,20 +132,38 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
       return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
     }
   }
-  using Source = StridedSource<T>;
-  // The lanes lie along columns; a narrow result has more of them the other way round, and a product does not
-  // care.
-  const bool turn = s.n < kernels.lanes / 2 && s.m > s.n;
-  const auto problem = [&](int64_t i) {
-    const Source left{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k};
-    const Source right{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k};
-    Out* const to = c + i * s.m * s.n;
-    return turn ? DotProblem<Source, Source, Out>{right, left, {to, 1, s.n}}
-                : DotProblem<Source, Source, Out>{left, right, {to, s.n, 1}};
+  const auto source = [&](const char* data, int64_t outer_stride, int64_t k_stride) {
+    return StridedSource<T>{data, in, outer_stride, k_stride};
   };
-  const GemmSize size{s.batch, turn ? s.n : s.m, turn ? s.m : s.n, s.k, hlo::kDotBlock};
-  return gemm<T, Out>(size, context, problem, store);
+  return packed_dot<T>(s, s.k, width, lhs, rhs, c, context, source, store);
 }
+
+// Products of bytes, whose 32-bit sums wrap.
+template <typename Byte>
+absl::Status byte_dot(DType out, const DotShape& s, const void* a, const void* b, void* c,
+                      const KernelContext& context) {
+  const auto source = [&](const char* data, int64_t outer_stride, int64_t k_stride) {
+    return PairSource<Byte>{reinterpret_cast<const Byte*>(data), outer_stride, k_stride, s.k};
+  };
+  const auto stored_as = [&]<typename Out>(Out* to) {
+    using Sum = std::conditional_t<std::is_signed_v<Byte>, int32_t, uint32_t>;
+    return packed_dot<Int16Pair>(s, ceil_div(s.k, 2), 1, static_cast<const char*>(a),
+                                 static_cast<const char*>(b), to, context, source,
+                                 [](Int16Pair x) { return static_cast<Out>(static_cast<Sum>(x)); });
+  };
+  switch (hlo::byte_size(out)) {
+    case 1:
+      return stored_as(static_cast<uint8_t*>(c));
+    case 2:
+      return stored_as(static_cast<uint16_t*>(c));
+    case 4:
+      return stored_as(static_cast<Int16Pair*>(c));
+    default:
+      return stored_as(static_cast<uint64_t*>(c));
+  }
+}
+// Fewer terms than this have a sum of 32 bits.
+constexpr int64_t kNarrowSums = 1 << 16;
 
 template <typename P>
 absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void* b, void* c,
@@ -175,6 +220,10 @@ absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGen
 absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c,
                  const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  if (hlo::byte_size(out) < 8 || s.k < kNarrowSums) {
+    if (in == DType::kS8) return byte_dot<int8_t>(out, s, a, b, c, context);
+    if (in == DType::kU8) return byte_dot<uint8_t>(out, s, a, b, c, context);
+  }
   return with_result_type(
       out,
       [&]<typename T, typename Out>(auto store) {

@@ -18,11 +18,25 @@ template <typename T>
 T multiply_add(T a, T b, T c) {
   if constexpr (std::is_floating_point_v<T>) {
     return std::fma(a, b, c);
+  } else if constexpr (std::is_same_v<T, Int16Pair>) {
+    const auto product = [&](int shift) {
+      const auto half = [&](T x) { return static_cast<int16_t>(static_cast<uint32_t>(x) >> shift); };
+      return static_cast<uint32_t>(half(a) * half(b));
+    };
+    return static_cast<T>(static_cast<uint32_t>(c) + product(0) + product(16));
   } else {
     // At least 32 bits wide, so that no promotion to signed int can overflow.
     using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
     return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b) + static_cast<Wide>(c));
   }
+}
+
+template <typename T>
+T sum(T a, T b) {
+  if constexpr (std::is_same_v<T, Int16Pair>)
+    return static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+  else
+    return static_cast<T>(a + b);
 }
 
 template <typename T, int kRows>
@@ -36,13 +50,12 @@ void tile(int64_t kc, const T* a, const T* b, int64_t ldb, T* c, int64_t ldc, in
     for (int64_t j = 0; j < n; ++j) bv[j] = b[k * ldb + j];
     for (int r = 0; r < kRows; ++r) {
       const T av = a[k * kRows + r];
-      for (int64_t j = 0; j < (std::is_integral_v<T> ? kW : n); ++j)
+      for (int64_t j = 0; j < (std::is_floating_point_v<T> ? n : kW); ++j)
         acc[r][j] = multiply_add(av, bv[j], acc[r][j]);
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (int64_t j = 0; j < n; ++j)
-      c[r * ldc + j] = first ? acc[r][j] : static_cast<T>(c[r * ldc + j] + acc[r][j]);
+    for (int64_t j = 0; j < n; ++j) c[r * ldc + j] = first ? acc[r][j] : sum(c[r * ldc + j], acc[r][j]);
 }
 
 template <typename T>
@@ -57,7 +70,7 @@ void matrix_times(int64_t kc, const T* x, const T* m, int64_t j_stride, int64_t 
   for (int64_t j = 0; j < n; ++j) {
     T acc = static_cast<T>(-0.0);
     for (int64_t k = 0; k < kc; ++k) acc = multiply_add(x[k], m[j * j_stride + k * k_stride], acc);
-    c[j] = first ? acc : static_cast<T>(c[j] + acc);
+    c[j] = first ? acc : sum(c[j], acc);
   }
 }
 template <typename T>
@@ -76,7 +89,7 @@ T vector_dot(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b,
     T acc = static_cast<T>(-0.0);
     for (int64_t at = k0; at < std::min(k, k0 + block); ++at)
       acc = multiply_add(a[at * a_stride], b[at * b_stride], acc);
-    total = static_cast<T>(total + acc);
+    total = sum(total, acc);
   }
   return total;
 }
@@ -119,6 +132,15 @@ const GemmKernels<T>& gemm_kernels(hlo::Isa isa) {
   } else if constexpr (std::is_same_v<T, double>) {
     if (isa == hlo::Isa::kAvx512) return gemm_kernels_avx512_f64();
     if (isa == hlo::Isa::kAvx2) return gemm_kernels_avx2_f64();
+  } else if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, Int16Pair>) {
+    const auto with = [](void (*add)(GemmKernels<T>&)) {
+      GemmKernels<T> kernels = portable<T>();
+      add(kernels);
+      return kernels;
+    };
+    static const GemmKernels<T> avx512 = with(add_avx512_tiles), avx2 = with(add_avx2_tiles);
+    if (isa == hlo::Isa::kAvx512) return avx512;
+    if (isa == hlo::Isa::kAvx2) return avx2;
   }
 #endif
   static_cast<void>(isa);
@@ -131,5 +153,6 @@ template const GemmKernels<uint8_t>& gemm_kernels<uint8_t>(hlo::Isa);
 template const GemmKernels<uint16_t>& gemm_kernels<uint16_t>(hlo::Isa);
 template const GemmKernels<uint32_t>& gemm_kernels<uint32_t>(hlo::Isa);
 template const GemmKernels<uint64_t>& gemm_kernels<uint64_t>(hlo::Isa);
+template const GemmKernels<Int16Pair>& gemm_kernels<Int16Pair>(hlo::Isa);
 
 }  // namespace lamina::jit

@@ -1,7 +1,8 @@
 // Register-tile kernels of the matrix product, one set per instruction set and element type.
 //
 // Contract: each element of a tile is acc = a[0] * b[0], then acc = fma(a[k], b[k], acc) for k = 1 ... kc-1,
-// in this order whatever the tile (integers: wrapping multiply and add). kc >= 1.
+// in this order whatever the tile (integers: wrapping multiply and add; pairs of 16-bit integers: both
+// products are added to 32 bits, which an element of c is then). kc >= 1.
 #ifndef LAMINA_JIT_CPU_GEMM_KERNELS_H_
 #define LAMINA_JIT_CPU_GEMM_KERNELS_H_
 
@@ -10,6 +11,9 @@
 #include "hlo/isa.h"
 
 namespace lamina::jit {
+
+// Two 16-bit integers, the first one in the low half: two terms of a product of narrow integers at once.
+enum class Int16Pair : uint32_t {};
 
 inline constexpr int kMaxTileRows = 14;
 inline constexpr int kMaxTileVecs = 4;
@@ -71,7 +75,7 @@ struct GemmKernels {
                    int64_t n);
 };
 
-// For float, double and the four unsigned integer types. `isa` must be usable here.
+// For float, double, the four unsigned integer types and pairs. `isa` must be usable here.
 template <typename T>
 const GemmKernels<T>& gemm_kernels(hlo::Isa isa);
 
@@ -79,6 +83,11 @@ const GemmKernels<float>& gemm_kernels_avx512_f32();
 const GemmKernels<double>& gemm_kernels_avx512_f64();
 const GemmKernels<float>& gemm_kernels_avx2_f32();
 const GemmKernels<double>& gemm_kernels_avx2_f64();
+// Tiles alone.
+void add_avx512_tiles(GemmKernels<Int16Pair>& kernels);
+void add_avx512_tiles(GemmKernels<uint32_t>& kernels);
+void add_avx2_tiles(GemmKernels<Int16Pair>& kernels);
+void add_avx2_tiles(GemmKernels<uint32_t>& kernels);
 
 }  // namespace lamina::jit
 

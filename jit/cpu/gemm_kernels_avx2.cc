@@ -52,6 +52,29 @@ struct Lanes<double> {
   static void store(double* p, Vec v, Mask m) { _mm256_maskstore_pd(p, m, v); }
 };
 
+// Vectors of 32-bit integers.
+template <typename T>
+struct IntegerLanes {
+  using Vec = __m256i;
+  using Mask = __m256i;
+  static constexpr int kWidth = 8;
+  static Vec broadcast(T x) { return _mm256_set1_epi32(static_cast<int>(x)); }
+  static Vec add(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
+  static Mask mask(int64_t n) { return Lanes<float>::mask(n); }
+  static Vec load(const T* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static Vec load(const T* p, Mask m) { return _mm256_maskload_epi32(reinterpret_cast<const int*>(p), m); }
+  static void store(T* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+  static void store(T* p, Vec v, Mask m) { _mm256_maskstore_epi32(reinterpret_cast<int*>(p), m, v); }
+};
+template <>
+struct Lanes<uint32_t> : IntegerLanes<uint32_t> {
+  static Vec fma(Vec a, Vec b, Vec c) { return add(_mm256_mullo_epi32(a, b), c); }
+};
+template <>
+struct Lanes<Int16Pair> : IntegerLanes<Int16Pair> {
+  static Vec fma(Vec a, Vec b, Vec c) { return add(_mm256_madd_epi16(a, b), c); }
+};
+
 constexpr int kWideRows = 3;
 constexpr int kInPlaceRows = 6;
 constexpr int kVectorColumns = 8;
@@ -61,13 +84,16 @@ constexpr int kVectorColumns = 8;
 }  // namespace
 
 const GemmKernels<float>& gemm_kernels_avx2_f32() {
-  static constexpr GemmKernels<float> kernels = make_kernels<float, 6, 2>();
+  static constexpr GemmKernels<float> kernels = make_kernels<float, 6>();
   return kernels;
 }
 const GemmKernels<double>& gemm_kernels_avx2_f64() {
-  static constexpr GemmKernels<double> kernels = make_kernels<double, 6, 2>();
+  static constexpr GemmKernels<double> kernels = make_kernels<double, 6>();
   return kernels;
 }
+
+void add_avx2_tiles(GemmKernels<Int16Pair>& kernels) { add_tiles<Int16Pair, 6>(kernels); }
+void add_avx2_tiles(GemmKernels<uint32_t>& kernels) { add_tiles<uint32_t, 6>(kernels); }
 
 }  // namespace lamina::jit
 

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx2,fma")
+#pragma GCC target("avx512f,avx512bw,avx2,fma")
 
 namespace lamina::jit {
 namespace {
@@ -46,6 +46,29 @@ struct Lanes<double> {
   static void store(double* p, Vec v, Mask m) { _mm512_mask_storeu_pd(p, m, v); }
 };
 
+// Vectors of 32-bit integers.
+template <typename T>
+struct IntegerLanes {
+  using Vec = __m512i;
+  using Mask = __mmask16;
+  static constexpr int kWidth = 16;
+  static Vec broadcast(T x) { return _mm512_set1_epi32(static_cast<int>(x)); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_epi32(a, b); }
+  static Mask mask(int64_t n) { return Lanes<float>::mask(n); }
+  static Vec load(const T* p) { return _mm512_loadu_si512(p); }
+  static Vec load(const T* p, Mask m) { return _mm512_maskz_loadu_epi32(m, p); }
+  static void store(T* p, Vec v) { _mm512_storeu_si512(p, v); }
+  static void store(T* p, Vec v, Mask m) { _mm512_mask_storeu_epi32(p, m, v); }
+};
+template <>
+struct Lanes<uint32_t> : IntegerLanes<uint32_t> {
+  static Vec fma(Vec a, Vec b, Vec c) { return add(_mm512_mullo_epi32(a, b), c); }
+};
+template <>
+struct Lanes<Int16Pair> : IntegerLanes<Int16Pair> {
+  static Vec fma(Vec a, Vec b, Vec c) { return add(_mm512_madd_epi16(a, b), c); }
+};
+
 constexpr int kWideRows = 6;
 constexpr int kInPlaceRows = 8;
 constexpr int kVectorColumns = 16;
@@ -55,13 +78,16 @@ constexpr int kVectorColumns = 16;
 }  // namespace
 
 const GemmKernels<float>& gemm_kernels_avx512_f32() {
-  static constexpr GemmKernels<float> kernels = make_kernels<float, 14, 2>();
+  static constexpr GemmKernels<float> kernels = make_kernels<float, 14>();
   return kernels;
 }
 const GemmKernels<double>& gemm_kernels_avx512_f64() {
-  static constexpr GemmKernels<double> kernels = make_kernels<double, 14, 2>();
+  static constexpr GemmKernels<double> kernels = make_kernels<double, 14>();
   return kernels;
 }
+
+void add_avx512_tiles(GemmKernels<Int16Pair>& kernels) { add_tiles<Int16Pair, 14>(kernels); }
+void add_avx512_tiles(GemmKernels<uint32_t>& kernels) { add_tiles<uint32_t, 14>(kernels); }
 
 }  // namespace lamina::jit
 

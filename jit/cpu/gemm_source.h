@@ -130,6 +130,36 @@ struct StridedSource {
   }
 };
 
+// A matrix of bytes with any two strides, the terms two by two.
+template <typename Byte>
+struct PairSource {
+  const Byte* data;
+  int64_t outer_stride, k_stride;
+  int64_t terms;  // in a row
+
+  int64_t direct_ld() const { return -1; }
+  int64_t direct_lda() const { return -1; }
+  const Int16Pair* direct(int64_t, int64_t) const { return nullptr; }
+  void pack(const GemmKernels<Int16Pair>*, Int16Pair* dst, int64_t ld, int64_t outer0, int64_t outer,
+            int64_t k0, int64_t kc) const {
+    const auto pair = [](Byte low, Byte high) {
+      return static_cast<Int16Pair>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
+                                    static_cast<uint32_t>(high) << 16);
+    };
+    for (int64_t k = 0; k < kc; ++k) {
+      const Byte* const low = data + outer0 * outer_stride + 2 * (k0 + k) * k_stride;
+      const Byte* const high = low + k_stride;
+      Int16Pair* const to = dst + k * ld;
+      if (2 * (k0 + k) + 1 == terms)
+        for (int64_t r = 0; r < outer; ++r) to[r] = pair(low[r * outer_stride], 0);
+      else if (outer_stride == 1)
+        for (int64_t r = 0; r < outer; ++r) to[r] = pair(low[r], high[r]);
+      else
+        for (int64_t r = 0; r < outer; ++r) to[r] = pair(low[r * outer_stride], high[r * outer_stride]);
+    }
+  }
+};
+
 // Complex products as real ones of twice the rows of k and twice the columns. Row 2k of A holds the real, row
 // 2k + 1 the imaginary parts; B has [re, im] over [-im, re].
 inline constexpr int64_t kComplexPanel = 32;

@@ -67,8 +67,10 @@ TEST_CASE("dots have the bits of the definition: every type, shape, stride, inst
       {DType::kC128, DType::kC128}, {DType::kS8, DType::kS8},    {DType::kS8, DType::kS32},
       {DType::kU8, DType::kS32},    {DType::kS16, DType::kS64},  {DType::kS32, DType::kS32},
       {DType::kS64, DType::kS64},   {DType::kU16, DType::kU16},  {DType::kU32, DType::kU64},
+      {DType::kU8, DType::kU8},     {DType::kS8, DType::kS16},   {DType::kS8, DType::kS64},
+      {DType::kU8, DType::kU64},
   };
-  for (int i = 0; i < 720; ++i) {
+  for (int i = 0; i < 880; ++i) {
     const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
     DotShape s;
     s.batch = pick(rng, {1, 1, 1, 2, 3});
@@ -98,6 +100,8 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kF32, 3000, 3, 257},
            {DType::kC64, 40, 600, 300},
            {DType::kS32, 70, 2100, 260},
+           {DType::kS8, 70, 2100, 1100},
+           {DType::kU8, 1, 2100, 1100},
        }) {
     const DotShape s{1, m, n, k, m * k, k, 1, k * n, n, 1};
     const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
