@@ -225,13 +225,15 @@ void CpuTree::chunks(Value* total, Value* several, Value* vectors,
 
 // ---- what follows
 
-// result = combine(tree, init), or init if nothing was reduced.
+// result = combine(tree, init), or init if nothing was reduced; without one the tree.
 Values CpuTree::finish(Row& init_row, Value* level, Value* total, Value* index, Value* column, unsigned n) {
   Values tree, init;
   for (unsigned v = 0; v < size(); ++v) {
     tree.push_back(load(address(level, v, f_.i64(0), column), v, n));
-    init.push_back(c_.lanes.load(init_row, kernel_.reduction.init[v], index, nullptr, n));
+    if (!kernel_.reduction.init.empty())
+      init.push_back(c_.lanes.load(init_row, kernel_.reduction.init[v], index, nullptr, n));
   }
+  if (init.empty()) return tree;
   Values result = combine(tree, init, n);
   Value* empty = f_.splat(b_.CreateICmpEQ(total, f_.i64(0)), n);
   for (unsigned v = 0; v < result.size(); ++v) result[v] = b_.CreateSelect(empty, init[v], result[v]);

@@ -14,9 +14,10 @@ namespace {
 
 const Instrs kNone;
 
-// combine(tree, init), or init if nothing was reduced.
+// combine(tree, init), or init if nothing was reduced; without one the tree.
 Values with_init(GridParts& c, Row& inits, Value* index, Value* total, const Values& tree) {
   llvm::IRBuilder<>& b = c.f.builder();
+  if (c.kernel.reduction.init.empty()) return tree;
   Values init;
   for (uint32_t access : c.kernel.reduction.init)
     init.push_back(c.lanes.load(inits, access, index, nullptr, 1));

@@ -12,6 +12,7 @@
 #include "jit/cpu/steps.h"
 #include "jit/kernel/in_place.h"
 #include "jit/kernel/lower.h"
+#include "jit/kernel/split_reduction.h"
 
 namespace lamina::jit {
 namespace {
@@ -34,7 +35,8 @@ int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
   // Each element of the inner range is a whole reduction, which vectors run along or across.
   int64_t reduced = 1;
   for (int d = 0; d < k.reduce_rank; ++d) reduced *= std::max<int64_t>(args[k.parallel_rank + d], 1);
-  return std::clamp(kInnerGrain / reduced / kReduceGrain * kReduceGrain, kReduceGrain, kInnerGrain);
+  const int64_t together = favoured_form(k, args) == ReduceForm::kAlongReduced ? 1 : kReduceGrain;
+  return std::clamp(kInnerGrain / reduced / together * together, together, kInnerGrain);
 }
 
 // What the interpreter makes of the work of one run, in element operations that take as long: each row costs
@@ -79,6 +81,7 @@ std::vector<RowAccess> row_accesses_of(const LoopKernel& k, const LoweredLoop& l
       if (i.op == KernelOp::kLoadAt) return out;
   for (const Access& a : k.accesses) {
     const hlo::Value& value = loop.buffers[a.buffer];
+    if (!value) return {};
     const std::vector<int64_t> steps = resolved(a, loop.args);
     const hlo::Type& type = *value.type();
     RowAccess access{static_cast<int>(a.buffer),
@@ -169,6 +172,16 @@ class LoopStep final : public Step {
            inner_ == other.inner_;
   }
   std::span<const int> places() const { return places_; }
+  // By buffer of the kernel; -1: memory of its own, which is then given where it is known.
+  void set_place(size_t buffer, int place) { places_[buffer] = place; }
+  int64_t outer() const { return outer_; }
+  // The outer range [begin, end), with other arguments; false if stopped.
+  bool run_outer(const Frame& frame, const Tier& tier, const std::vector<int64_t>& args, int64_t begin,
+                 int64_t end) const {
+    const CancelFlag* const cancel = frame.control->cancel;
+    return run_part(tier, buffers_in(frame).data(), args, {begin, end, 0, inner_},
+                    cancel ? cancel->address() : &kNever);
+  }
   bool run_whole(const Tier& tier, void* const* buffers, const CancelFlag* cancel) const {
     return run_part(tier, buffers, {0, outer_, 0, inner_}, cancel ? cancel->address() : &kNever);
   }
@@ -184,7 +197,7 @@ class LoopStep final : public Step {
 
   int64_t work() const override { return work_; }
   bool may_take_long() const override { return asks_ || Step::may_take_long(); }
-  const KernelText* kernel() const override { return &kernel_->text(); }
+  std::vector<const KernelText*> kernels() const override { return {&kernel_->text()}; }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
     size_t size = k.body.size();
@@ -204,6 +217,10 @@ class LoopStep final : public Step {
   void place(const Placing& placing) override {
     size_t own = 0;
     for (int& p : places_) p = p < 0 ? placing.plan.scratch[own++].place : placing.of_slot[p];
+  }
+  void place_slots(std::span<const int> of_slot) {
+    for (int& p : places_)
+      if (p >= 0) p = of_slot[p];
   }
 
  private:
@@ -225,17 +242,21 @@ class LoopStep final : public Step {
   }
 
   // False if stopped.
-  bool run_part(const Tier& tier, void* const* buffers, Part p, const int32_t* cancel) const {
+  bool run_part(const Tier& tier, void* const* buffers, const Part& p, const int32_t* cancel) const {
+    return run_part(tier, buffers, args_, p, cancel);
+  }
+  bool run_part(const Tier& tier, void* const* buffers, const std::vector<int64_t>& args, Part p,
+                const int32_t* cancel) const {
     const auto run = [&](KernelEntry code, const Part& of) {
-      return code(buffers, args_.data(), of.outer_begin, of.outer_end, of.inner_begin, of.inner_end,
-                  cancel) == 0;
+      return code(buffers, args.data(), of.outer_begin, of.outer_end, of.inner_begin, of.inner_end, cancel) ==
+             0;
     };
     KernelEntry code = tier.code;
     if (!code && tier.coming) code = tier.coming->load(std::memory_order_acquire);
     if (code) return run(code, p);
     Handover handover{tier.coming};
     const int32_t ended =
-        kernel_->interpreter().run(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin,
+        kernel_->interpreter().run(buffers, args.data(), p.outer_begin, p.outer_end, p.inner_begin,
                                    p.inner_end, cancel, tier.coming ? &handover : nullptr);
     if (ended != kCodeIsThere) return ended == 0;
     code = tier.coming->load(std::memory_order_acquire);
@@ -361,6 +382,60 @@ class ChainStep final : public Step {
   int64_t rows_, block_, work_ = 0;
 };
 
+// A reduction of few results, its chunks shared by the threads.
+class SplitStep final : public Step {
+ public:
+  // Kernels of both parts, which the split has given away.
+  SplitStep(CpuClient& cpu, std::shared_ptr<Kernel> chunks, std::shared_ptr<Kernel> rest,
+            SplitReduction split, const SlotOf& slot_of)
+      : cpu_(cpu),
+        count_(split.count),
+        first_args_(split.chunks.args),
+        last_args_(std::move(split.last_args)),
+        bytes_(std::move(split.bytes)),
+        chunks_(cpu, std::move(chunks), std::move(split.chunks), slot_of),
+        rest_(cpu, std::move(rest), std::move(split.rest), slot_of) {}
+
+  absl::Status enqueue(Frame& frame) const override {
+    const Tier tier = chunks_.tier();
+    ThreadPool& pool = cpu_.pool();
+    const int64_t each = chunks_.outer() / count_;
+    std::atomic<bool> done{true};
+    const auto run = [&](int64_t begin, int64_t end) {
+      const int64_t last = std::max(begin, std::min(end, chunks_.outer() - each));
+      if (!chunks_.run_outer(frame, tier, first_args_, begin, last) ||
+          !chunks_.run_outer(frame, tier, last_args_, last, end))
+        done = false;
+    };
+    const int64_t tasks = std::min<int64_t>(pool.threads_for(work()), chunks_.outer());
+    pool.parallel_for(
+        tasks, [&](int64_t t) { run(chunks_.outer() * t / tasks, chunks_.outer() * (t + 1) / tasks); });
+    return done ? rest_.enqueue(frame) : absl::CancelledError("the run was cancelled");
+  }
+
+  int64_t work() const override { return chunks_.work() + rest_.work(); }
+  std::vector<const KernelText*> kernels() const override {
+    return {chunks_.kernels()[0], rest_.kernels()[0]};
+  }
+  std::string describe() const override { return str_cat(chunks_.describe(), ", then ", rest_.describe()); }
+  std::vector<int64_t> scratch_bytes() const override { return bytes_; }
+  void place(const Placing& placing) override {
+    chunks_.place_slots(placing.of_slot);
+    rest_.place_slots(placing.of_slot);
+    const size_t first = chunks_.places().size() - bytes_.size();
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      chunks_.set_place(first + i, placing.plan.scratch[i].place);
+      rest_.set_place(i, placing.plan.scratch[i].place);
+    }
+  }
+
+ private:
+  CpuClient& cpu_;
+  int64_t count_;
+  std::vector<int64_t> first_args_, last_args_, bytes_;
+  LoopStep chunks_, rest_;
+};
+
 // What is stored and has the elements of `v` in the same order.
 hlo::Value stored(const cluster::FusionPlan& plan, hlo::Value v) {
   while (v.node()->op() == hlo::Op::reshape && !plan.group_of.contains(v.node()))
@@ -382,6 +457,17 @@ bool is_lone_move(const cluster::FusionPlan& plan, const cluster::Group& group) 
   return true;
 }
 
+std::shared_ptr<Kernel> take_kernel(CpuClient& cpu, const cluster::Group& group, LoweredLoop& loop) {
+  const Schedule schedule = favoured_schedule(loop.kernel, loop.args);
+  std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop.kernel), schedule);
+  if (PerfSymbols& symbols = PerfSymbols::get(); symbols.on()) {
+    std::vector<hlo::LocationId> lines;
+    for (const hlo::Node* n : group.anchors) lines.push_back(n->location());
+    symbols.note_lines(kernel->text().text, lines);
+  }
+  return kernel;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::FusionPlan& plan,
@@ -394,13 +480,16 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
     if (std::unique_ptr<Step> native = make_native_step(cpu, *group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
-  const Schedule schedule = favoured_schedule(loop->kernel, loop->args);
-  std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop->kernel), schedule);
-  if (PerfSymbols& symbols = PerfSymbols::get(); symbols.on()) {
-    std::vector<hlo::LocationId> lines;
-    for (const hlo::Node* n : group.anchors) lines.push_back(n->location());
-    symbols.note_lines(kernel->text().text, lines);
-  }
+  // Where threads could not share it otherwise.
+  if (const int64_t threads = cpu.pool().threads_for(loop->work);
+      threads > 1 && loop->outer < 2 * threads &&
+      loop->inner < 2 * threads * grain_of(loop->kernel, loop->args))
+    if (std::optional<SplitReduction> split = split_reduction(*loop)) {
+      std::shared_ptr<Kernel> chunks = take_kernel(cpu, group, split->chunks),
+                              rest = take_kernel(cpu, group, split->rest);
+      return std::make_unique<SplitStep>(cpu, std::move(chunks), std::move(rest), *std::move(split), slot_of);
+    }
+  std::shared_ptr<Kernel> kernel = take_kernel(cpu, group, *loop);
   return std::make_unique<LoopStep>(cpu, std::move(kernel), *std::move(loop), slot_of);
 }
 

@@ -90,7 +90,7 @@ class LaunchStep final : public Step {
   }
   int64_t work() const override { return work_; }
   bool may_take_long() const override { return false; }
-  const KernelText* kernel() const override { return &launched_.back().kernel->text(); }
+  std::vector<const KernelText*> kernels() const override { return {&launched_.back().kernel->text()}; }
   std::string describe() const override { return what_; }
   std::vector<MayOverwrite> overwrites() const override { return overwrites_; }
   std::vector<int64_t> scratch_bytes() const override { return scratch_; }

@@ -116,7 +116,7 @@ class FakeStep : public Step {
   int64_t work() const override { return step_->work(); }
   bool may_take_long() const override { return step_->may_take_long(); }
   std::string describe() const override { return step_->describe(); }
-  const KernelText* kernel() const override { return step_->kernel(); }
+  std::vector<const KernelText*> kernels() const override { return step_->kernels(); }
   int64_t leading() const override { return step_->leading(); }
   std::vector<RowAccess> row_accesses() const override { return step_->row_accesses(); }
   std::vector<MayOverwrite> overwrites() const override { return step_->overwrites(); }

@@ -11,6 +11,7 @@ namespace lamina::jit {
 // Of pairs (value, position along the one reduced dimension): the pair with the largest value, or the
 // smallest; a NaN comes before all numbers, and of equal values (-0 and +0, or two NaNs, are) the first. The
 // order in which pairs meet does not matter, so such a reduction may be run in any.
+inline constexpr size_t kChosenPosition = 1;  // of the two
 struct Choice {
   bool largest;
 };

@@ -602,13 +602,13 @@ class RangeRun {
     if (chunks > 1) fold(levels_[2], (chunks + kReduceChunk - 1) / kReduceChunk, n);
     const int dim = along_ ? -1 : rank - 1;
     std::vector<char*> results, inits;
-    for (size_t v = 0; v < result_.size(); ++v) {
+    for (size_t v = 0; v < result_.size(); ++v) results.push_back(data(result_[v]));
+    for (size_t v = 0; v < k_.reduction.init.size(); ++v) {
       load(k_.accesses[k_.reduction.init[v]], dim, n, nullptr, data(init_[v]));
-      results.push_back(data(result_[v]));
       inits.push_back(data(init_[v]));
     }
     enter(results, total == 0 ? inits : lane_pointers(levels_[chunks > 1 ? 2 : 0], 0), n, true);
-    if (total > 0) enter(results, inits, n, false);
+    if (total > 0 && !inits.empty()) enter(results, inits, n, false);
     run_section(epilogue_, dim, n);
     run_stores(k_.stores, epilogue_, dim, n);
     return true;

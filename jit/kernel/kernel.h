@@ -131,7 +131,8 @@ using hlo::kReduceLaneBytes;
 struct Reduction {
   std::vector<uint32_t> inputs;  // body values, m of them
   hlo::ScalarProgram combine;    // 2m inputs (accumulators, then elements) -> m outputs
-  std::vector<uint32_t> init;    // m accesses (no reduced dims), loaded once per output element
+  std::vector<uint32_t> init;    // m accesses (no reduced dims), loaded once per output element; or none: the
+                                 // result is the tree, of at least one element
   bool operator==(const Reduction&) const = default;
 };
 

@@ -227,7 +227,8 @@ class Verifier {
   absl::Status reduction() {
     const Reduction& r = k_.reduction;
     const size_t m = r.inputs.size();
-    if (m == 0 || r.init.size() != m || r.combine.inputs.size() != 2 * m || r.combine.outputs.size() != m)
+    if (m == 0 || (r.init.size() != m && !r.init.empty()) || r.combine.inputs.size() != 2 * m ||
+        r.combine.outputs.size() != m)
       return wrong("a reduction of ", m, " values has ", r.init.size(), " inits and a combiner of ",
                    r.combine.inputs.size(), " inputs and ", r.combine.outputs.size(), " outputs");
     size_t known = 2 * m;
@@ -251,8 +252,8 @@ class Verifier {
           r.combine.inputs[m + v] != t || r.combine.outputs[v] >= known ||
           r.combine.type_of(r.combine.outputs[v]) != t)
         return wrong("types of reduced value ", v, " differ");
-      if (!access_within(r.init[v], Scope{k_.parallel_rank}) ||
-          k_.buffers[k_.accesses[r.init[v]].buffer].type != t)
+      if (!r.init.empty() && (!access_within(r.init[v], Scope{k_.parallel_rank}) ||
+                              k_.buffers[k_.accesses[r.init[v]].buffer].type != t))
         return wrong("the init of reduced value ", v);
     }
     return absl::OkStatus();

@@ -18,7 +18,7 @@ void collect(const Executable& executable, const std::string& path, std::vector<
   for (size_t i = 0; i < executable.steps().size(); ++i) {
     const Step& step = *executable.steps()[i];
     const std::string name = str_cat(path, i);
-    if (const KernelText* kernel = step.kernel()) {
+    for (const KernelText* kernel : step.kernels()) {
       const auto known =
           std::find_if(out->begin(), out->end(), [&](const Used& used) { return used.first == kernel; });
       if (known == out->end())

@@ -50,8 +50,8 @@ class Step {
   virtual bool may_take_long() const { return work() >= RunControl::kWatchedWork; }
   // One line for the report.
   virtual std::string describe() const = 0;
-  // For listings: the kernel that it runs.
-  virtual const KernelText* kernel() const { return nullptr; }
+  // For listings: the kernels that it runs.
+  virtual std::vector<const KernelText*> kernels() const { return {}; }
   // The programs inside it, each of which runs in a frame of its own.
   virtual std::vector<const Executable*> programs() const { return {}; }
 

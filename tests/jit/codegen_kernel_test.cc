@@ -2,7 +2,11 @@
 // both tiers against a plain statement of the tree.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 
+#include "hlo/graph.h"
+#include "jit/kernel/choice.h"
+#include "jit/kernel/split_reduction.h"
 #include "tests/jit/guarded.h"
 #include "tests/jit/random_kernel.h"
 
@@ -168,4 +172,104 @@ TEST_CASE("sums follow the tree in both forms", "[codegen]") {
   check_sum<float>(DType::kF32, 3, 16385);
   check_sum<double>(DType::kF64, 2, 3 * 16384 + 70);
   check_sum<float>(DType::kF32, 1, 70 * 16384 + 1);
+}
+
+namespace {
+
+// What the loop's buffers are: those of the whole by their values, others one after the other.
+std::vector<void*> pointers(const LoweredLoop& loop, const std::vector<hlo::Value>& values, Memory& memory,
+                            std::span<std::vector<char>> own) {
+  std::vector<void*> out;
+  for (const hlo::Value& v : loop.buffers) {
+    const auto at = std::find_if(values.begin(), values.end(),
+                                 [&](const hlo::Value& w) { return v && w.node() == v.node(); });
+    if (at == values.end()) {
+      out.push_back(own.front().data());
+      own = own.subspan(1);
+    } else {
+      out.push_back(memory[static_cast<size_t>(at - values.begin())].data());
+    }
+  }
+  return out;
+}
+
+void check_cut(const Case& c, std::mt19937_64& rng) {
+  INFO(to_string(c.kernel));
+  LoweredLoop loop;
+  loop.kernel = c.kernel;
+  loop.args = c.args;
+  for (size_t b = 0; b < c.kernel.buffers.size(); ++b)
+    loop.buffers.push_back(hlo::make_parameter(hlo::scalar_type(DType::kF32)));
+  loop.own_bytes.resize(c.kernel.buffers.size());
+  loop.outer = c.outer(), loop.inner = c.inner();
+  const std::optional<SplitReduction> split = split_reduction(loop);
+  REQUIRE(split.has_value() == (c.outer() * c.inner() > 0));
+  if (!split) return;
+  INFO(to_string(split->chunks.kernel) << to_string(split->rest.kernel));
+  for (const LoopKernel* k : {&split->chunks.kernel, &split->rest.kernel}) {
+    REQUIRE(verify(*k).ok());
+    REQUIRE(reads_back(*k));
+  }
+  CHECK(choice_of(split->chunks.kernel).has_value() == choice_of(c.kernel).has_value());
+  const auto whole = [&](const auto& entry) {
+    Memory memory = c.memory;
+    const std::vector<void*> all = pointers(loop, loop.buffers, memory, {});
+    const int32_t go = 0;
+    REQUIRE(entry(all.data(), c.args.data(), 0, c.outer(), 0, c.inner(), &go) == 0);
+    return memory;
+  };
+  // The chunks one by one, in any order.
+  const auto cut = [&](const auto& chunks, const auto& rest) {
+    Memory memory = c.memory, between;
+    for (int64_t bytes : split->bytes) between.emplace_back(static_cast<size_t>(bytes), '\x5a');
+    std::vector<int64_t> order(static_cast<size_t>(split->count));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), rng);
+    const std::vector<void*> first = pointers(split->chunks, loop.buffers, memory, between);
+    const std::vector<void*> second = pointers(split->rest, loop.buffers, memory, between);
+    const int64_t each = split->chunks.outer / split->count;
+    const int32_t go = 0;
+    for (int64_t n : order) {
+      const std::vector<int64_t>& args = n + 1 == split->count ? split->last_args : split->chunks.args;
+      REQUIRE(chunks(first.data(), args.data(), n * each, (n + 1) * each, 0, split->chunks.inner, &go) == 0);
+    }
+    REQUIRE(rest(second.data(), split->rest.args.data(), 0, split->rest.outer, 0, split->rest.inner, &go) ==
+            0);
+    return memory;
+  };
+  const KernelInterpreter all(c.kernel), chunks(split->chunks.kernel), rest(split->rest.kernel);
+  const Memory expected = whole([&](auto... a) { return all.run(a...); });
+  CHECK(same_memory(
+      c, expected,
+      cut([&](auto... a) { return chunks.run(a...); }, [&](auto... a) { return rest.run(a...); })));
+  const auto chunk_code = generator().compile(to_string(split->chunks.kernel), c.schedule);
+  const auto rest_code = generator().compile(to_string(split->rest.kernel),
+                                             favoured_schedule(split->rest.kernel, split->rest.args));
+  REQUIRE(chunk_code.ok());
+  REQUIRE(rest_code.ok());
+  CHECK(same_memory(c, expected, cut(chunk_code->entry(), rest_code->entry())));
+}
+
+}  // namespace
+
+TEST_CASE("a reduction cut into its chunks has the bits of the whole", "[codegen]") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 rng(seed);
+    const int64_t totals[] = {2 * kReduceChunk, 2 * kReduceChunk + 1, 40'000, 5 * kReduceChunk - 1};
+    RandomKernel random(seed);
+    const Case c = random.make(static_cast<int>(seed % 4), 1, totals[rng() % std::size(totals)]);
+    check_cut(c, rng);
+  }
+  for (const DType t : {DType::kF32, DType::kF64, DType::kS64, DType::kU8})
+    for (const bool reduce_last : {true, false}) {
+      std::mt19937_64 rng(7);
+      const int64_t rows = 5, total = 3 * kReduceChunk + 77;
+      Case c;
+      c.kernel = sum_kernel(t, reduce_last);
+      c.extents = {rows, total};
+      c.args = {rows, total, reduce_last ? total : rows};
+      c.memory = {random_elements(t, rows * total, rng), random_elements(t, 1, rng),
+                  random_elements(t, rows, rng)};
+      check_cut(c, rng);
+    }
 }

@@ -134,7 +134,7 @@ TEST_CASE("the machine's nvJitLink, if there is one, makes code for every chip",
   const Value x = make_parameter(*array_type(DType::kF32, Dims{4000}));
   const auto program = *jit::Executable::compile(
       cuda_device(), *Computation::make({{x}}, {{b.reduce_sum(b.tanh(b.add(x, x)), {{0}})}}));
-  const auto ptx = cuda_client().kernels().ptx(*program->steps()[0]->kernel());
+  const auto ptx = cuda_client().kernels().ptx(*program->steps()[0]->kernels()[0]);
   REQUIRE(ptx.ok());
   for (int capability : {90, 100, 120}) {
     const auto code = assembler->assemble(*ptx, capability);

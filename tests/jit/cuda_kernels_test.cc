@@ -131,9 +131,9 @@ TEST_CASE("kernels are shared by structure, and show their PTX", "[cuda]") {
     programs.push_back(
         *jit::Executable::compile(cuda_device(), *Computation::make({{x}}, {{b.negate(b.tanh(x))}})));
   }
-  const jit::KernelText* const kernel = programs[0]->steps()[0]->kernel();
+  const jit::KernelText* const kernel = programs[0]->steps()[0]->kernels()[0];
   REQUIRE(kernel);
-  CHECK(kernel == programs[1]->steps()[0]->kernel());
+  CHECK(kernel == programs[1]->steps()[0]->kernels()[0]);
   const auto ptx = cuda_device().target().assembly(*kernel);
   REQUIRE(ptx.ok());
   CHECK(ptx->find("// kernel 1 parallel 1") == 0);
@@ -152,7 +152,7 @@ TEST_CASE("planted: a launch that the plan does not hold", "[cuda][planted]") {
   const LiteralPtr argument = numbers(x.type());
   const jit::BufferRef from = *cuda_client().put(cuda_device(), argument->data(), argument->bytes());
   const jit::BufferRef to = *cuda_device().memory().allocate(argument->bytes());
-  const auto spec = jit::parse_kernel(program->steps()[0]->kernel()->text);
+  const auto spec = jit::parse_kernel(program->steps()[0]->kernels()[0]->text);
   REQUIRE(spec.ok());
   const std::vector<int64_t> args{1000};
   const auto schedule = jit::favoured_grid(*spec, args);

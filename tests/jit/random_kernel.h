@@ -53,17 +53,18 @@ class RandomKernel {
     return make(parallel, reduce);
   }
 
-  Case make(int parallel, int reduce) {
+  // With `reduced` elements of one reduced dimension, if that is not 0.
+  Case make(int parallel, int reduce, int64_t reduced = 0) {
     KernelBuilder k(parallel, reduce);
     Case c;
-    int64_t budget = 6000;
+    int64_t budget = reduced > 0 ? 6 : 6000;
     for (int d = 0; d < parallel + reduce; ++d) {
       static constexpr int64_t kExtents[] = {0, 1, 2, 3, 5, 16, 17, 33, 100, 515};
       int64_t e = kExtents[1 + pick(9)];
       if (pick(40) == 0) e = 0;
       e = std::min(e, std::max<int64_t>(budget, 1));
       budget /= std::max<int64_t>(e, 1);
-      c.extents.push_back(e);
+      c.extents.push_back(reduced > 0 && d == parallel ? reduced : e);
     }
     c.args = c.extents;
     std::vector<uint32_t> values;
@@ -264,8 +265,11 @@ class RandomKernel {
       // (value, index) pairs: the larger value, the earlier index among equals.
       KernelInstr index{KernelOp::kIndex, Prim::constant, DType::kS64};
       index.imm = k.kernel.parallel_rank + k.kernel.reduce_rank - 1;
-      r.inputs = {value, k.add(index)};
-      r.combine.inputs = {t, DType::kS64, t, DType::kS64};
+      const DType positions = pick(2) ? DType::kS32 : DType::kS64;
+      uint32_t position = k.add(index);
+      if (positions != DType::kS64) position = k.prim(Prim::convert, positions, {position});
+      r.inputs = {value, position};
+      r.combine.inputs = {t, positions, t, positions};
       auto instr = [](Prim p, DType type, uint32_t a, uint32_t b, uint32_t d) {
         hlo::ScalarInstr i;
         i.prim = p;
@@ -276,7 +280,7 @@ class RandomKernel {
         return i;
       };
       r.combine.code = {instr(Prim::lt, DType::kBool, 0, 2, 0), instr(Prim::select, t, 4, 2, 0),
-                        instr(Prim::select, DType::kS64, 4, 3, 1)};
+                        instr(Prim::select, positions, 4, 3, 1)};
       r.combine.outputs = {5, 6};
     } else {
       r.inputs = {value};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import runpy
 import subprocess
 import sys
@@ -336,3 +337,56 @@ def test_source_is_read_while_other_threads_read_theirs(monkeypatch, tmp_path):
     f.__wrapped__.__globals__["scale"]["by"] = 5.0  # seen only where the source was
     assert f(3.0).item() == 15.0
     assert next(turns) > 1
+
+
+REDUCTIONS = """
+import hashlib, os, sys
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+import lamina as lm, lamina.numpy as lnp, numpy as np
+
+r = np.random.default_rng(0)
+x, y = r.standard_normal(1_500_001).astype(np.float32), r.standard_normal((200_003, 7)).astype(np.float32)
+z = r.standard_normal((3, 5, 300, 301)).astype(np.float32)
+programs = {
+    "sum": lambda: x_.sum(),
+    "mean of squares": lambda: lnp.mean((x_ - 1) ** 2),
+    "largest": lambda: x_.max(),
+    "where": lambda: lnp.argmin(x_[::-1]),
+    "variance": lambda: x_.var(),
+    "weighted by position": lambda: lnp.sum(x_ * lnp.arange(x.size)),
+    "of halves": lambda: x_.astype("float16").sum(),
+    "of complex numbers": lambda: lnp.sum(x_ * (1 + 2j)),
+    "any": lambda: lnp.any(x_ > 7),
+    "columns": lambda: y_.sum(0),
+    "channels": lambda: z_.sum((0, 2, 3)),
+    "rows": lambda: lnp.max(y_.T, 1),
+}
+x_, y_, z_ = (lnp.asarray(a) for a in (x, y, z))
+for name, f in programs.items():
+    g = lm.jit(f)
+    runs = []
+    for _ in range(3):  # interpreted, and from code
+        runs.append(np.asarray(g()).tobytes())
+        lm.cache.wait()
+    assert len(set(runs)) == 1, name
+    print(name, hashlib.sha256(runs[0]).hexdigest())
+texts = [lm.cache.listing(e["id"], "plan") for e in lm.cache.entries()]
+print("shared", sum(", then loop" in text for text in texts))
+"""
+
+
+def test_threads_share_reductions_without_a_change_of_bits(tmp_path):
+    (tmp_path / "reductions.py").write_text(REDUCTIONS)
+    alone, together = (
+        subprocess.run(
+            [sys.executable, str(tmp_path / "reductions.py"), threads],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for threads in ("1", "2")
+    )
+    assert alone[:-1] == together[:-1]
+    assert alone[-1] == "shared 0"
+    if len(os.sched_getaffinity(0)) > 1:
+        assert int(together[-1].split()[1]) >= 9
