@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "hlo/batching.h"
 #include "hlo/linalg/derivatives.h"
@@ -177,28 +178,60 @@ absl::Status check_call(const Routine& r, Types operands, Types results) {
   return absl::OkStatus();
 }
 
-absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
-  std::vector<const Type*> types;
-  for (const LiteralPtr& l : in) types.push_back(l->type());
+absl::Status run_call(const Routine& r, Types operand_types, Types result_types, const void* const* operands,
+                      void* const* results, const EachMatrix& each) {
   Binding b;
-  LAMINA_RETURN_IF_ERROR(bind_letters(r, types, b));
+  LAMINA_RETURN_IF_ERROR(bind_letters(r, operand_types, b));
   const Signature& s = signature_of(r);
-  std::vector<int> in_rank, out_rank;
-  for (const Slot& slot : s.operands) in_rank.push_back(static_cast<int>(slot.letters.size()));
-  for (const Slot& slot : s.results) out_rank.push_back(static_cast<int>(slot.letters.size()));
+  std::vector<Matrices> in, out;
+  for (size_t i = 0; i < operand_types.size(); ++i)
+    in.push_back(
+        {operand_types[i], const_cast<void*>(operands[i]), static_cast<int>(s.operands[i].letters.size())});
+  for (size_t i = 0; i < result_types.size(); ++i)
+    out.push_back({result_types[i], results[i], static_cast<int>(s.results[i].letters.size())});
   void (*const run)(const Problem&) = is_complex(b.dtype) ? r.complex : r.real;
-  absl::Status status;
-  std::vector<int64_t> at(in.size());
-  for_each_index(b.outer, [&](std::span<const int64_t> index, int64_t linear) {
-    if (!status.ok()) return;
+  std::mutex mutex;
+  absl::Status failed;
+  int64_t first = 0;  // that failed
+  each(product(b.outer), [&](int64_t linear) {
+    std::vector<int64_t> at(in.size());
     for (size_t i = 0; i < in.size(); ++i) {
-      at[i] = 0;
-      for (size_t d = 0; d < b.outer.size(); ++d)
-        at[i] = at[i] * in[i]->dims()[d] + (in[i]->dims()[d] == 1 ? 0 : index[d]);
+      int64_t rest = linear, stride = 1;
+      for (size_t d = b.outer.size(); d-- > 0;) {
+        const int64_t size = in[i].type->dims[d];
+        if (size != 1) at[i] += rest % b.outer[d] * stride;
+        rest /= b.outer[d];
+        stride *= size;
+      }
     }
-    run(Problem(in, out, at, in_rank, out_rank, linear, status));
+    absl::Status status;
+    run(Problem(in, out, at, linear, status));
+    if (status.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (failed.ok() || linear < first) {
+      failed = std::move(status);
+      first = linear;
+    }
   });
-  return status;
+  return failed;
+}
+
+absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
+  std::vector<const Type*> operand_types, result_types;
+  std::vector<const void*> operands;
+  std::vector<void*> results;
+  for (const LiteralPtr& l : in) {
+    operand_types.push_back(l->type());
+    operands.push_back(l->data());
+  }
+  for (const auto& l : out) {
+    result_types.push_back(l->type());
+    results.push_back(l->data());
+  }
+  return run_call(r, operand_types, result_types, operands.data(), results.data(),
+                  [](int64_t count, const std::function<void(int64_t)>& one) {
+                    for (int64_t i = 0; i < count; ++i) one(i);
+                  });
 }
 
 BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> x, std::span<const bool> batched,

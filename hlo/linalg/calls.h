@@ -9,6 +9,7 @@
 #ifndef LAMINA_HLO_LINALG_CALLS_H_
 #define LAMINA_HLO_LINALG_CALLS_H_
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -39,6 +40,12 @@ absl::Status check_call(const Routine& routine, std::span<const Type* const> ope
                         std::span<const Type* const> results);
 absl::Status run_call(const Routine& routine, std::span<const LiteralPtr> operands,
                       std::span<const std::shared_ptr<Literal>> results);
+// The same on dense arrays, with the matrices of the batch solved by whom `each` says: it calls its function
+// once for each number below the count, in any order and on any threads.
+using EachMatrix = std::function<void(int64_t count, const std::function<void(int64_t)>& one)>;
+absl::Status run_call(const Routine& routine, std::span<const Type* const> operand_types,
+                      std::span<const Type* const> result_types, const void* const* operands,
+                      void* const* results, const EachMatrix& each);
 // Batched operands get their batch in front; others stay, but for the last one.
 BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> operands,
                        std::span<const bool> batched, int64_t size);

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "hlo/literal.h"
 #include "hlo/rules/support.h"
+#include "hlo/type.h"
 
 namespace lamina::hlo::linalg {
 
@@ -85,19 +85,31 @@ Matrix<T> multiply(const Matrix<T>& a, const Matrix<T>& b) {
   return out;
 }
 
+// An operand or result of a call: a dense array of matrices.
+struct Matrices {
+  const Type* type;
+  void* data;
+  int rank;  // of one: 2, of vectors 1, of scalars 0
+
+  DType dtype() const { return type->dtype; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
 // One matrix of each operand and result of a call, chosen by the number of the problem in the batch. Vectors
 // are matrices of one column, scalars of one element.
 class Problem {
  public:
-  Problem(std::span<const LiteralPtr> in, std::span<const std::shared_ptr<Literal>> out,
-          std::span<const int64_t> in_at, std::span<const int> in_rank, std::span<const int> out_rank,
+  Problem(std::span<const Matrices> in, std::span<const Matrices> out, std::span<const int64_t> in_at,
           int64_t at, absl::Status& status)
-      : in_(in), out_(out), in_at_(in_at), in_rank_(in_rank), out_rank_(out_rank), at_(at), status_(status) {}
+      : in_(in), out_(out), in_at_(in_at), at_(at), status_(status) {}
 
   template <typename T>
   Matrix<T> in(size_t i) const {
-    const Literal& l = *in_[i];
-    const auto [rows, columns] = shape(l, in_rank_[i]);
+    const Matrices& l = in_[i];
+    const auto [rows, columns] = shape(l);
     Matrix<T> m(rows, columns);
     const int64_t from = in_at_[i] * rows * columns;
     for (int64_t r = 0; r < rows; ++r)
@@ -105,35 +117,35 @@ class Problem {
     return m;
   }
   std::span<const int32_t> integers(size_t i) const {
-    const auto [rows, columns] = shape(*in_[i], in_rank_[i]);
-    return {in_[i]->as<int32_t>() + in_at_[i] * rows * columns, static_cast<size_t>(rows * columns)};
+    const auto [rows, columns] = shape(in_[i]);
+    return {in_[i].as<int32_t>() + in_at_[i] * rows * columns, static_cast<size_t>(rows * columns)};
   }
-  std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(*out_[i], out_rank_[i]); }
+  std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(out_[i]); }
 
   template <typename T>
   void out(size_t i, const Matrix<T>& m) const {
     const int64_t from = at_ * m.rows * m.columns;
     for (int64_t r = 0; r < m.rows; ++r)
-      for (int64_t c = 0; c < m.columns; ++c) store(*out_[i], from + r * m.columns + c, m.at(r, c));
+      for (int64_t c = 0; c < m.columns; ++c) store(out_[i], from + r * m.columns + c, m.at(r, c));
   }
   void out(size_t i, std::span<const double> v) const {
     for (size_t j = 0; j < v.size(); ++j)
-      store(*out_[i], at_ * static_cast<int64_t>(v.size()) + static_cast<int64_t>(j), v[j]);
+      store(out_[i], at_ * static_cast<int64_t>(v.size()) + static_cast<int64_t>(j), v[j]);
   }
   void out(size_t i, std::span<const int32_t> v) const {
-    std::copy(v.begin(), v.end(), out_[i]->as<int32_t>() + at_ * static_cast<int64_t>(v.size()));
+    std::copy(v.begin(), v.end(), out_[i].as<int32_t>() + at_ * static_cast<int64_t>(v.size()));
   }
   // The whole call fails; for what this machine cannot do.
   void fail(absl::Status status) const { status_ = std::move(status); }
 
  private:
-  static std::pair<int64_t, int64_t> shape(const Literal& l, int rank) {
-    const Dims& d = l.dims();
-    if (rank == 0) return {1, 1};
-    return rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
+  static std::pair<int64_t, int64_t> shape(const Matrices& l) {
+    const Dims& d = l.type->dims;
+    if (l.rank == 0) return {1, 1};
+    return l.rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
   }
   template <typename T>
-  static T load(const Literal& l, int64_t i) {
+  static T load(const Matrices& l, int64_t i) {
     const bool single = part_type(l.dtype()) == DType::kF32;
     if constexpr (kIsComplex<T>) {
       return single ? T(l.as<float>()[2 * i], l.as<float>()[2 * i + 1])
@@ -142,7 +154,7 @@ class Problem {
       return single ? l.as<float>()[i] : l.as<double>()[i];
     }
   }
-  static void store(Literal& l, int64_t i, Complex x) {
+  static void store(const Matrices& l, int64_t i, Complex x) {
     const bool single = part_type(l.dtype()) == DType::kF32;
     const int64_t at = i * num_parts(l.dtype());
     if (single) {
@@ -154,10 +166,8 @@ class Problem {
     }
   }
 
-  std::span<const LiteralPtr> in_;
-  std::span<const std::shared_ptr<Literal>> out_;
+  std::span<const Matrices> in_, out_;
   std::span<const int64_t> in_at_;
-  std::span<const int> in_rank_, out_rank_;
   int64_t at_;
   absl::Status& status_;
 };

@@ -33,7 +33,8 @@ int64_t watched_product(std::initializer_list<int64_t> factors) {
 
 // Of a native op: where each result element takes at most as many operations as there are operand elements.
 int64_t native_work(const Node& n) {
-  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter) return RunControl::kWatchedWork;
+  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter || n.op() == Op::custom_call)
+    return RunControl::kWatchedWork;
   int64_t in = 1, out = 1;
   for (size_t i = 0; i < n.operands().size(); ++i) in += n.operand_type(i)->num_elements;
   for (uint32_t i = 0; i < n.num_results(); ++i) out += n.result_type(i)->num_elements;

@@ -12,6 +12,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {hlo::Op::concatenate, make_concatenate},
+    {hlo::Op::custom_call, make_matrix_routine},
     {hlo::Op::dynamic_slice, make_dynamic_slice},
     {hlo::Op::dynamic_update_slice, make_dynamic_update_slice},
     {hlo::Op::gather, make_gather},

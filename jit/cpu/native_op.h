@@ -45,6 +45,8 @@ NativeOp make_sort_of_first(const hlo::Node& node, int64_t count);
 NativeOp make_rng_bit_generator(const hlo::Node& node);
 // Without `run` where the body does anything but combine carry and element.
 NativeOp make_scan(const hlo::Node& node);
+// Without `run` for functions of a user's own.
+NativeOp make_matrix_routine(const hlo::Node& node);
 NativeOp make_concatenate(const hlo::Node& node);
 // Without `run` where tiles bring nothing.
 NativeOp make_transpose(const hlo::Node& node);

@@ -609,3 +609,37 @@ def test_the_derivative_of_a_long_pseudoinverse_makes_no_square_matrix(shape):
     h = 1e-4
     finite = (np.linalg.pinv(a + h * da) - np.linalg.pinv(a - h * da)) / (2 * h)
     np.testing.assert_allclose(slope, finite, rtol=1e-5, atol=1e-10)
+
+
+HERMITIAN = {
+    "random": lambda a, n: a,
+    "graded": lambda a, n: a * 10.0 ** -np.arange(n) * 10.0 ** -np.arange(n)[:, None],
+    "clustered": lambda a, n: (
+        (q := np.linalg.qr(a)[0]) @ np.diag(1 + 1e-10 * np.maximum(np.arange(n) - n // 2, 0)) @ q.conj().T
+    ),
+    "of zeros": lambda a, n: a * 0,
+    "diagonal": lambda a, n: np.diag(np.diag(a)),
+    "of rank 1": lambda a, n: a[:, :1] @ a[:, :1].conj().T,
+    "tiny": lambda a, n: a * 1e-300,
+    "huge": lambda a, n: a * 1e300,
+}
+
+
+@pytest.mark.parametrize("kind", HERMITIAN)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_small_hermitian_matrices_have_the_eigenvalues_of_lapack(kind, dtype):
+    r = np.random.default_rng(3)
+    for n in range(1, 32):
+        a = r.standard_normal((n, n)).astype(dtype)
+        if dtype == "complex128":
+            a += 1j * r.standard_normal((n, n))
+        a = HERMITIAN[kind](a + a.conj().T, n)
+        a = (a + a.conj().T) / 2
+        x = lnp.asarray(a)
+        values, vectors = (np.asarray(part) for part in lnp.linalg.eigh(x))
+        want = np.linalg.eigvalsh(a)
+        bound = 2e-14 * np.abs(want).max()
+        np.testing.assert_allclose(values, want, rtol=0, atol=bound)
+        np.testing.assert_allclose(lnp.linalg.eigvalsh(x), want, rtol=0, atol=bound)
+        np.testing.assert_allclose(a @ vectors, vectors * values, rtol=0, atol=bound)
+        np.testing.assert_allclose(vectors.conj().T @ vectors, np.eye(n), rtol=0, atol=2e-14)

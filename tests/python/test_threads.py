@@ -339,7 +339,7 @@ def test_source_is_read_while_other_threads_read_theirs(monkeypatch, tmp_path):
     assert next(turns) > 1
 
 
-REDUCTIONS = """
+SHARED = """
 import hashlib, os, sys
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import lamina as lm, lamina.numpy as lnp, numpy as np
@@ -360,8 +360,15 @@ programs = {
     "columns": lambda: y_.sum(0),
     "channels": lambda: z_.sum((0, 2, 3)),
     "rows": lambda: lnp.max(y_.T, 1),
+    "eigenvectors": lambda: lnp.linalg.eigh(w_)[1],
+    "factors": lambda: lnp.linalg.cholesky(w_ @ w_.mT + 9 * lnp.eye(17)),
+    "singular values": lambda: lnp.linalg.svd(w_, compute_uv=False),
+    "bytes": lambda: lnp.matmul(b_, b_.T),
+    "vectors": lambda: lnp.matmul(z_[0, 0], z_[1, 0, 0]),
 }
-x_, y_, z_ = (lnp.asarray(a) for a in (x, y, z))
+w = r.standard_normal((40, 17, 17)).astype(np.float32)
+b = r.integers(-128, 127, (300, 301)).astype(np.int8)
+x_, y_, z_, w_, b_ = (lnp.asarray(a) for a in (x, y, z, w, b))
 for name, f in programs.items():
     g = lm.jit(f)
     runs = []
@@ -375,11 +382,11 @@ print("shared", sum(", then loop" in text for text in texts))
 """
 
 
-def test_threads_share_reductions_without_a_change_of_bits(tmp_path):
-    (tmp_path / "reductions.py").write_text(REDUCTIONS)
+def test_threads_share_work_without_a_change_of_bits(tmp_path):
+    (tmp_path / "shared.py").write_text(SHARED)
     alone, together = (
         subprocess.run(
-            [sys.executable, str(tmp_path / "reductions.py"), threads],
+            [sys.executable, str(tmp_path / "shared.py"), threads],
             capture_output=True,
             text=True,
             check=True,
