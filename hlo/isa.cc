@@ -24,7 +24,7 @@ Isa best_isa() {
   return best.get([] {
     Isa machine = Isa::kPortable;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
       machine =
           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") ? Isa::kAvx512 : Isa::kAvx2;
 #endif

@@ -15,7 +15,7 @@ enum class Isa : uint8_t {
   kPortable,
   kAvx2,
   kAvx512
-};  // slowest first; kAvx2 means AVX2 and FMA, kAvx512 AVX-512 F and BW
+};  // slowest first; kAvx2 means AVX2, FMA and F16C, kAvx512 AVX-512 F and BW
 
 // The best one that this machine runs and LAMINA_ISA allows.
 Isa best_isa();

@@ -153,7 +153,11 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
       if (plan.aside)
         for (int64_t i = 0; i < mc; ++i) {
           Out* const row = out.data + out.row(ic + i);
-          for (int64_t j = 0; j < nc; ++j) row[out.col(jc + j)] = store(c_aside[i * nc + j]);
+          const T* const sums = c_aside + i * nc;
+          if (out.rows_contiguous())
+            for (int64_t j = 0; j < nc; ++j) row[jc + j] = store(sums[j]);
+          else
+            for (int64_t j = 0; j < nc; ++j) row[out.col(jc + j)] = store(sums[j]);
         }
     }
   }

@@ -111,6 +111,8 @@ const GemmKernels<T>& portable() {
       .run_tile = {},
       .run_tile_across = {},
       .transpose = transpose<T>,
+      .widen_f16 = nullptr,
+      .widen_bf16 = nullptr,
       .in_place_rows = 0,
       .in_place = {},
       .rows_times = rows_times<T>,

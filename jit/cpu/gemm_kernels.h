@@ -60,6 +60,9 @@ struct GemmKernels {
   RunTileFn<T> run_tile_across[kMaxTileRows][kMaxRunVecs];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
   void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
+  // to[i] = from[i] for i < n, of elements of f16 and of bf16; null where there are no vectors for it.
+  void (*widen_f16)(T* to, const uint16_t* from, int64_t n);
+  void (*widen_bf16)(T* to, const uint16_t* from, int64_t n);
   // Tiles of up to in_place_rows rows and kMaxInPlaceVecs vectors; 0 if there are none.
   int in_place_rows;
   InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];

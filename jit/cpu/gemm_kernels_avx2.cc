@@ -7,7 +7,7 @@
 #include <immintrin.h>
 
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 
 namespace lamina::jit {
 namespace {
@@ -74,6 +74,14 @@ template <>
 struct Lanes<Int16Pair> : IntegerLanes<Int16Pair> {
   static Vec fma(Vec a, Vec b, Vec c) { return add(_mm256_madd_epi16(a, b), c); }
 };
+
+inline __m256 load_f16(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline __m256 load_bf16(const uint16_t* p) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
 
 constexpr int kWideRows = 3;
 constexpr int kInPlaceRows = 6;

@@ -69,6 +69,16 @@ struct Lanes<Int16Pair> : IntegerLanes<Int16Pair> {
   static Vec fma(Vec a, Vec b, Vec c) { return add(_mm512_madd_epi16(a, b), c); }
 };
 
+// With masks of all lanes: GCC 12 takes the unmasked ones for uses of what is not set.
+inline __m512 load_f16(const uint16_t* p) {
+  return _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline __m512 load_bf16(const uint16_t* p) {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xFFFF, halves);
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xFFFF, wide, 16));
+}
+
 constexpr int kWideRows = 6;
 constexpr int kInPlaceRows = 8;
 constexpr int kVectorColumns = 16;

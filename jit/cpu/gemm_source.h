@@ -122,11 +122,37 @@ struct StridedSource {
       }
       if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
     }
+    if constexpr (std::is_same_v<T, float>) {
+      if (!loads_unchanged<T>(type) && kernels && kernels->widen_f16 && (outer_stride == 1 || k_stride == 1))
+        return pack_halves(*kernels, dst, ld, outer0, outer, k0, kc);
+    }
     with_memory_type<T>(type, [&]<typename Src>() {
       const Src* src = reinterpret_cast<const Src*>(data) + outer0 * outer_stride + k0 * k_stride;
       for (int64_t k = 0; k < kc; ++k)
         for (int64_t r = 0; r < outer; ++r) dst[k * ld + r] = widen<T>(src[r * outer_stride + k * k_stride]);
     });
+  }
+
+ private:
+  // Of f16 or bf16, of which one stride is 1.
+  void pack_halves(const GemmKernels<float>& kernels, float* dst, int64_t ld, int64_t outer0, int64_t outer,
+                   int64_t k0, int64_t kc) const {
+    const auto widen = type == hlo::DType::kF16 ? kernels.widen_f16 : kernels.widen_bf16;
+    const uint16_t* const src =
+        reinterpret_cast<const uint16_t*>(data) + outer0 * outer_stride + k0 * k_stride;
+    if (outer_stride == 1) {
+      for (int64_t k = 0; k < kc; ++k) widen(dst + k * ld, src + k * k_stride, outer);
+      return;
+    }
+    constexpr int64_t kRows = 16, kColumns = 128;
+    float rows[kRows * kColumns];
+    for (int64_t r = 0; r < outer; r += kRows)
+      for (int64_t k = 0; k < kc; k += kColumns) {
+        const int64_t height = std::min(kRows, outer - r), width = std::min(kColumns, kc - k);
+        for (int64_t i = 0; i < height; ++i)
+          widen(rows + i * kColumns, src + (r + i) * outer_stride + k, width);
+        kernels.transpose(dst + k * ld + r, ld, rows, kColumns, height, width);
+      }
   }
 };
 

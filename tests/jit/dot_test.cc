@@ -109,6 +109,19 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
   }
 }
 
+TEST_CASE("products read every half as it is") {
+  Pools pools;
+  constexpr int64_t kHalves = 1 << 16, kColumns = 40;
+  for (const DType in : {DType::kF16, DType::kBF16})
+    for (const bool across : {false, true}) {
+      // (x, 0) times rows of ones: a pair side by side, or all first halves before all second ones.
+      std::vector<uint16_t> a(2 * kHalves), b(2 * kColumns, in == DType::kF16 ? 0x3c00 : 0x3f80);
+      for (int64_t i = 0; i < kHalves; ++i) a[across ? i : 2 * i] = static_cast<uint16_t>(i);
+      const DotShape s{1, kHalves, kColumns, 2, 0, across ? 1 : 2, across ? kHalves : 1, 0, kColumns, 1};
+      for (const DType out : {DType::kF32, in}) check_dot(pools, in, out, s, a.data(), b.data());
+    }
+}
+
 TEST_CASE("many dots of two vectors") {
   Pools pools;
   std::mt19937_64 rng(10);
