@@ -204,3 +204,24 @@ def test_products_of_two_formats_in_a_wider_one():
     ]
     with pytest.raises(TypeError, match="have no common one"):
         lax.dot_general(a, b, (((1,), (0,)), ((), ())))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("result", ["int32", "uint32", "int64", None])
+def test_products_of_bytes(dtype, result):
+    """They are read as bytes whatever the sums are, and sums wrap as the result's type does."""
+    r = np.random.default_rng(5)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for m, k, n in [(1, 1, 1), (3, 7, 5), (70, 301, 33), (2, 40_000, 17), (40, 0, 3)]:
+        a, b = (r.integers(low, high, shape, endpoint=True).astype(dtype) for shape in ((m, k), (k, n)))
+        a[:, : k // 2] = low if dtype == "int8" else high
+        want = (a.astype(np.int64) @ b.astype(np.int64)).astype(result or dtype)
+        f = lm.jit(lambda a, b: lm.lax.dot(a, b, preferred_element_type=result))
+        got = f(a, b)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(
+            lm.lax.dot(lnp.asarray(a), lnp.asarray(b), preferred_element_type=result), want
+        )
+    if result in ("int32", "uint32") and "cpu" in str(got.device):
+        assert "dot s8" in lm.cache.listing(lm.cache.entries()[0]["id"], "plan").replace("u8", "s8")
