@@ -214,8 +214,8 @@ def _first_calls(make: Callable[[SimpleNamespace], Thunk]) -> Callable[[str], di
     """A program that makes its call with a library and times the first call and the sum of the first five: compiles
     that moved into later calls are seen there.
 
-    `peak` is by how many bytes the process grew at most, from before `make`: where the first compile is one of the
-    arguments', the compiler belongs to the program all the same.
+    `peak` is by how many bytes of its own the process grew at most, from before `make`: where the first compile is one
+    of the arguments', the compiler belongs to the program all the same.
     """
 
     def run(name: str) -> dict[str, float]:
@@ -235,9 +235,16 @@ def _first_calls(make: Callable[[SimpleNamespace], Thunk]) -> Callable[[str], di
 
 
 def _peak_bytes() -> float:
-    """Of this program alone: what getrusage says begins with the size of the process that started it."""
+    """Of this program alone (what getrusage says begins with the size of the process that started it), without the
+    pages of files: the system maps more or fewer pages of a library around one that is used, by how it holds the file.
+    """
     with open("/proc/self/status") as lines:
-        return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024.0
+        kilobytes = {
+            name: float(rest.split()[0])
+            for name, _, rest in (line.partition(":") for line in lines)
+            if rest.endswith("kB\n")
+        }
+    return (kilobytes["VmHWM"] - kilobytes["RssFile"]) * 1024
 
 
 def chain(lib: SimpleNamespace, length: int) -> Thunk:
