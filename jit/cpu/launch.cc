@@ -457,6 +457,16 @@ bool is_lone_move(const cluster::FusionPlan& plan, const cluster::Group& group) 
   return true;
 }
 
+// Where there are too few results for threads to share. Does not ask how many threads there are: programs
+// that are saved run elsewhere.
+bool is_shared_by_chunks(const LoweredLoop& loop) {
+  constexpr int64_t kFewRows = 32, kFewOuter = 8, kFewColumns = 4 * kReduceGrain;
+  if (!loop.kernel.has_reduction || loop.work < ThreadPool::kLeastParallelWork) return false;
+  return favoured_form(loop.kernel, loop.args) == ReduceForm::kAlongReduced
+             ? loop.outer * loop.inner < kFewRows
+             : loop.outer < kFewOuter && loop.inner < kFewColumns;
+}
+
 std::shared_ptr<Kernel> take_kernel(CpuClient& cpu, const cluster::Group& group, LoweredLoop& loop) {
   const Schedule schedule = favoured_schedule(loop.kernel, loop.args);
   std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop.kernel), schedule);
@@ -480,10 +490,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
     if (std::unique_ptr<Step> native = make_native_step(cpu, *group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
-  // Where threads could not share it otherwise.
-  if (const int64_t threads = cpu.pool().threads_for(loop->work);
-      threads > 1 && loop->outer < 2 * threads &&
-      loop->inner < 2 * threads * grain_of(loop->kernel, loop->args))
+  if (is_shared_by_chunks(*loop))
     if (std::optional<SplitReduction> split = split_reduction(*loop)) {
       std::shared_ptr<Kernel> chunks = take_kernel(cpu, group, split->chunks),
                               rest = take_kernel(cpu, group, split->rest);

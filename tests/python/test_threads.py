@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import runpy
 import subprocess
 import sys
@@ -393,7 +392,5 @@ def test_threads_share_work_without_a_change_of_bits(tmp_path):
         ).stdout.splitlines()
         for threads in ("1", "2")
     )
-    assert alone[:-1] == together[:-1]
-    assert alone[-1] == "shared 0"
-    if len(os.sched_getaffinity(0)) > 1:
-        assert int(together[-1].split()[1]) >= 9
+    assert alone == together  # plans as well: they are saved, and run where there are more threads or fewer
+    assert int(together[-1].split()[1]) >= 9
