@@ -11,11 +11,8 @@
 
 namespace lamina::hlo {
 
-enum class Isa : uint8_t {
-  kPortable,
-  kAvx2,
-  kAvx512
-};  // slowest first; kAvx2 means AVX2, FMA and F16C, kAvx512 AVX-512 F and BW
+// Slowest first; kAvx2 means AVX2, FMA and F16C, kAvx512 AVX-512 F and BW besides.
+enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
 
 // The best one that this machine runs and LAMINA_ISA allows.
 Isa best_isa();

@@ -155,11 +155,13 @@ std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
 }
 
 std::optional<Lazy> write_basic(const Lazy& x, PyObject* key, PyObject* value, std::optional<Op> join) {
-  Lazy part = is_tensor(value) ? lazy_of(value) : Lazy{element_for(value, x.value.dtype())};
-  if (x.weak || !part.value || part.weak || part.value.dtype() != x.value.dtype()) return std::nullopt;
+  // Keys first: an array among them is Python's, and a number would have been made for nothing.
+  const std::optional<BasicKey> taken = x.weak ? std::nullopt : basic_key(key, x.value.dims());
+  if (!taken) return std::nullopt;
   if (join && x.value.dtype() == hlo::DType::kBool) return std::nullopt;  // sums of them are no sums
-  const std::optional<BasicKey> taken = basic_key(key, x.value.dims());
-  if (!taken || !broadcasts(part.value.dims(), taken->shape)) return std::nullopt;
+  Lazy part = is_tensor(value) ? lazy_of(value) : Lazy{element_for(value, x.value.dtype())};
+  if (!part.value || part.weak || part.value.dtype() != x.value.dtype()) return std::nullopt;
+  if (!broadcasts(part.value.dims(), taken->shape)) return std::nullopt;
   Dims sizes;
   for (const Range& r : taken->ranges) {
     if (r.size == 0 || (r.size > 1 && r.step != 1)) return std::nullopt;

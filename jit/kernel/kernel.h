@@ -170,6 +170,25 @@ void for_each_section(const LoopKernel& kernel, F&& f) {
   }
 }
 
+// How many of its `operands` the instruction has.
+inline int operand_count(const KernelInstr& instr) {
+  switch (instr.op) {
+    case KernelOp::kPrim:
+      return hlo::prim_arity(instr.prim);
+    case KernelOp::kLoad:
+      return instr.predicated ? 1 : 0;
+    case KernelOp::kLoadAt:
+      return instr.predicated ? 2 : 1;
+    case KernelOp::kStoreAt:
+      return instr.predicated ? 3 : 2;
+    case KernelOp::kCopy:
+    case KernelOp::kRepeated:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 // Calls f(value) for each value of its own section that the instruction reads.
 template <class F>
 void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f) {
@@ -177,35 +196,13 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
     for (const KernelInstr& i : code)
       if (i.op == KernelOp::kOuter) f(static_cast<uint32_t>(i.imm));
   };
-  int count = 0;
-  switch (instr.op) {
-    case KernelOp::kPrim:
-      count = hlo::prim_arity(instr.prim);
-      break;
-    case KernelOp::kLoad:
-      count = instr.predicated ? 1 : 0;
-      break;
-    case KernelOp::kLoadAt:
-      count = instr.predicated ? 2 : 1;
-      break;
-    case KernelOp::kStoreAt:
-      count = instr.predicated ? 3 : 2;
-      break;
-    case KernelOp::kCopy:
-    case KernelOp::kRepeated:
-      count = 1;
-      break;
-    case KernelOp::kRepeat: {
-      const Repeat& r = kernel.repeats[instr.imm];
-      for (uint32_t v : r.init) f(v);
-      outer(r.cond);
-      outer(r.body);
-      break;
-    }
-    default:
-      break;
+  if (instr.op == KernelOp::kRepeat) {
+    const Repeat& r = kernel.repeats[instr.imm];
+    for (uint32_t v : r.init) f(v);
+    outer(r.cond);
+    outer(r.body);
   }
-  for (int k = 0; k < count; ++k) f(instr.operands[k]);
+  for (int k = 0; k < operand_count(instr); ++k) f(instr.operands[k]);
 }
 
 // The text of a kernel, complete: equal kernels have equal texts. It is the key under which their code is

@@ -82,7 +82,7 @@ class Part {
         values.push_back(index());
         continue;
       }
-      for (int k = 0; k < operands_of(i); ++k) i.operands[k] = values[i.operands[k]];
+      for (int k = 0; k < operand_count(i); ++k) i.operands[k] = values[i.operands[k]];
       if (i.op == KernelOp::kLoad) i.imm = access(static_cast<uint32_t>(i.imm));
       if (i.op == KernelOp::kLoadAt) i.imm = buffer(static_cast<uint32_t>(i.imm));
       if (i.op == KernelOp::kIndex) i.imm += static_cast<uint64_t>(dims_);
@@ -93,10 +93,6 @@ class Part {
   }
 
  private:
-  static int operands_of(const KernelInstr& i) {
-    if (i.op == KernelOp::kPrim) return hlo::prim_arity(i.prim);
-    return i.op == KernelOp::kLoad ? i.predicated : i.op == KernelOp::kLoadAt ? 1 + i.predicated : 0;
-  }
   uint32_t buffer(uint32_t number) {
     int32_t& known = buffers_[number];
     if (known < 0) {

@@ -118,19 +118,8 @@ class Verifier {
       auto type_of = [&](int k) { return code[instr.operands[k]].type; };
       if (static_cast<int>(instr.type) >= hlo::kNumDTypes || hlo::is_complex(instr.type))
         return bad("no part type");
-      int operands = 0;
-      if (instr.op == KernelOp::kPrim) {
-        if (instr.prim > Prim::convert) return bad("unknown primitive");
-        operands = hlo::prim_arity(instr.prim);
-      } else if (instr.op == KernelOp::kLoad) {
-        operands = instr.predicated ? 1 : 0;
-      } else if (instr.op == KernelOp::kLoadAt) {
-        operands = instr.predicated ? 2 : 1;
-      } else if (instr.op == KernelOp::kStoreAt) {
-        operands = instr.predicated ? 3 : 2;
-      } else if (instr.op == KernelOp::kRepeated || instr.op == KernelOp::kCopy) {
-        operands = 1;
-      }
+      if (instr.op == KernelOp::kPrim && instr.prim > Prim::convert) return bad("unknown primitive");
+      const int operands = operand_count(instr);
       for (int k = 0; k < operands; ++k) {
         if (instr.operands[k] >= i) return bad("operand %", instr.operands[k], " is not defined yet");
         if (instr.op != KernelOp::kRepeated && !is_value(code, instr.operands[k]))
