@@ -27,6 +27,8 @@ struct Costs {
   // second-level cache. Those that touch less than `chain_least_bytes` in all gain nothing.
   int64_t chain_block_bytes = 384 * 1024;
   int64_t chain_least_bytes = 512 * 1024;
+  // With fewer rows they do not either: where many units work on rows at a time.
+  int64_t chain_least_rows = 1;
 };
 
 }  // namespace lamina::cluster

@@ -6,13 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "jit/codegen/nvptx.h"
 #include "jit/codegen/orc.h"
-#include "jit/kernel/grid.h"
+#include "jit/kernel/grid_chain.h"
 #include "jit/kernel/schedule.h"
 
-using lamina::jit::GridSchedule;
+using lamina::jit::GridPart;
 using lamina::jit::LoopKernel;
 using lamina::jit::Schedule;
 using lamina::jit::codegen::Code;
@@ -30,29 +31,37 @@ struct LaminaText {
 
 namespace {
 
-// A source that was read, or words in place of it.
-template <class ScheduleType>
-struct Read {
+// A source that was read; words in place of what could not be.
+template <class Parsed>
+std::optional<Parsed> read(absl::StatusOr<Parsed> parsed, char* error, size_t error_size) {
+  if (parsed.ok()) return *std::move(parsed);
+  if (error_size > 0)
+    std::snprintf(error, error_size, "%.*s", static_cast<int>(parsed.status().message().size()),
+                  parsed.status().message().data());
+  return std::nullopt;
+}
+
+struct ScheduledKernel {
   LoopKernel kernel;
-  ScheduleType schedule;
+  Schedule schedule;
 };
 
-template <class ScheduleType>
-std::optional<Read<ScheduleType>> read(const LaminaSource& source,
-                                       absl::StatusOr<ScheduleType> (*parse)(std::string_view), char* error,
-                                       size_t error_size) {
-  const auto refuse = [&](const absl::Status& status) {
-    if (error_size > 0)
-      std::snprintf(error, error_size, "%.*s", static_cast<int>(status.message().size()),
-                    status.message().data());
-    return std::nullopt;
-  };
+absl::StatusOr<ScheduledKernel> scheduled_kernel(const LaminaSource& source) {
   absl::StatusOr<LoopKernel> kernel = lamina::jit::parse_kernel({source.kernel, source.kernel_size});
-  if (!kernel.ok()) return refuse(kernel.status());
-  const absl::StatusOr<ScheduleType> schedule = parse({source.schedule, source.schedule_size});
-  if (!schedule.ok()) return refuse(schedule.status());
+  if (!kernel.ok()) return kernel.status();
+  const absl::StatusOr<Schedule> schedule =
+      lamina::jit::parse_schedule({source.schedule, source.schedule_size});
+  if (!schedule.ok()) return schedule.status();
   drop_unused(*kernel);
-  return Read<ScheduleType>{*std::move(kernel), *schedule};
+  return ScheduledKernel{*std::move(kernel), *schedule};
+}
+
+absl::StatusOr<std::vector<GridPart>> grid_parts(const LaminaSource& source) {
+  absl::StatusOr<std::vector<GridPart>> parts = lamina::jit::parse_grid_parts(
+      {source.kernel, source.kernel_size}, {source.schedule, source.schedule_size});
+  if (parts.ok())
+    for (GridPart& p : *parts) drop_unused(p.kernel);
+  return parts;
 }
 
 void set_error(llvm::Error error, char* buffer, size_t size) {
@@ -83,7 +92,7 @@ LaminaCode* take_code(llvm::Expected<std::unique_ptr<Code>> code, char* error, s
 
 LaminaCode* compile(LaminaEngine* engine, const LaminaSource* source, int keep_object, char* error,
                     size_t error_size) {
-  const auto from = read(*source, lamina::jit::parse_schedule, error, error_size);
+  const auto from = read(scheduled_kernel(*source), error, error_size);
   if (!from) return nullptr;
   return take_code(engine->engine->compile(from->kernel, from->schedule, keep_object != 0), error,
                    error_size);
@@ -116,16 +125,15 @@ LaminaText* take_text(llvm::Expected<std::string> text, char* error, size_t erro
 
 LaminaText* make_text(LaminaEngine* engine, const LaminaSource* source, int kind, char* error,
                       size_t error_size) {
-  const auto from = read(*source, lamina::jit::parse_schedule, error, error_size);
+  const auto from = read(scheduled_kernel(*source), error, error_size);
   if (!from) return nullptr;
   return take_text(engine->engine->text(from->kernel, from->schedule, kind), error, error_size);
 }
 
 LaminaText* make_ptx_text(const char* chip, const LaminaSource* source, char* error, size_t error_size) {
-  const auto from = read(*source, lamina::jit::parse_grid_schedule, error, error_size);
+  const auto from = read(grid_parts(*source), error, error_size);
   if (!from) return nullptr;
-  return take_text(lamina::jit::codegen::make_ptx(from->kernel, from->schedule, chip ? chip : ""), error,
-                   error_size);
+  return take_text(lamina::jit::codegen::make_ptx(*from, chip ? chip : ""), error, error_size);
 }
 
 const char* text_data(const LaminaText* text, size_t* size) {

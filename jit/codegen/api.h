@@ -18,7 +18,8 @@ extern "C" {
 
 #define LAMINA_LLVM_API_VERSION 6u
 
-/* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h; for PTX, of jit/kernel/grid.h. */
+/* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h; for PTX, of one kernel or more
+ * with the schedules of jit/kernel/grid_chain.h. */
 typedef struct LaminaSource {
   const char* kernel;
   size_t kernel_size;

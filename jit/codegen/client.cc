@@ -325,11 +325,11 @@ std::string PtxGenerator::build_of(const std::string& library_path) {
   return CodeGenerator::build_of(options);
 }
 
-absl::StatusOr<std::string> PtxGenerator::ptx(const std::string& kernel, const GridSchedule& schedule,
+absl::StatusOr<std::string> PtxGenerator::ptx(const std::string& kernels, const std::string& schedules,
                                               const std::string& chip) const {
-  if (absl::Status status = check_room(kCompileRoom + kernel.size() * kTextRoom); !status.ok()) return status;
-  const std::string how = to_string(schedule);
-  const LaminaSource source = source_of(kernel, how);
+  if (absl::Status status = check_room(kCompileRoom + kernels.size() * kTextRoom); !status.ok())
+    return status;
+  const LaminaSource source = source_of(kernels, schedules);
   char error[1024] = "";
   return take_text(
       *api_, [&] { return api_->ptx(chip.c_str(), &source, error, sizeof(error)); }, error);

@@ -27,12 +27,15 @@ class BlockReduction {
   }
   int64_t bytes() const { return bytes_ + tree_.bytes(); }
   void emit();
+  void results(Value* first, Value* last);
 
  private:
   Value* address(Value* element, size_t v);
   Values load(RowElements& elements, Value* base, Value* end);
   void keep(const Values& made);
   Values walk(Value* first_stage, Value* count, const Values& lane);
+  void begin();
+  Values reduce(RowElements& elements, Value* chunk_start, Value* chunk_end);
 
   GridParts& c_;
   FunctionBuilder& f_;
@@ -96,22 +99,15 @@ Values BlockReduction::walk(Value* first_stage, Value* count, const Values& lane
   });
 }
 
-void BlockReduction::emit() {
-  const GridParts::Extra extra = c_.enter(kGridChunks, true);
-  shared_ = c_.shared_memory(bytes_);
-  thread_ = c_.rows.thread();
-  tree_.enter(thread_, f_.i64(0));
-  Value* task = c_.rows.block();
-  Value* total = reduced_total(c_);
-  const GridChunk chunk = chunk_of(c_, task, chunks_of(c_, total), total);
-  RowElements elements(c_, c_.rows.decompose(chunk.row, 0, c_.kernel.parallel_rank));
+// What the chunk's elements give, in the first thread.
+Values BlockReduction::reduce(RowElements& elements, Value* chunk_start, Value* chunk_end) {
   // A chunk without elements has no stage, and nothing to load.
   Values first;
-  Value* any = b_.CreateICmpSLT(chunk.start, chunk.end);
+  Value* any = b_.CreateICmpSLT(chunk_start, chunk_end);
   llvm::BasicBlock *before = b_.GetInsertBlock(), *some = f_.block("load"), *after = f_.block("loaded");
   b_.CreateCondBr(any, some, after);
   b_.SetInsertPoint(some);
-  first = load(elements, chunk.start, chunk.end);
+  first = load(elements, chunk_start, chunk_end);
   some = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
@@ -120,22 +116,72 @@ void BlockReduction::emit() {
   const Values lane = no_lanes(c_, 1);
   carried.insert(carried.end(), lane.begin(), lane.end());
   const Values ended =
-      f_.loop(chunk.start, chunk.end, f_.i64(stage_), carried, [&](Value* base, const Values& entering) {
+      f_.loop(chunk_start, chunk_end, f_.i64(stage_), carried, [&](Value* base, const Values& entering) {
         const auto split = entering.begin() + static_cast<int64_t>(own * reduced_values(c_));
         keep(Values(entering.begin(), split));
         c_.rows.barrier();
-        Values next = load(elements, b_.CreateAdd(base, f_.i64(stage_)), chunk.end);
-        Value* left = b_.CreateSub(chunk.end, base);
+        Values next = load(elements, b_.CreateAdd(base, f_.i64(stage_)), chunk_end);
+        Value* left = b_.CreateSub(chunk_end, base);
         Value* count = b_.CreateSelect(b_.CreateICmpSLT(left, f_.i64(stage_)), left, f_.i64(stage_));
-        const Values walked = walk(b_.CreateICmpEQ(base, chunk.start), count, Values(split, entering.end()));
+        const Values walked = walk(b_.CreateICmpEQ(base, chunk_start), count, Values(split, entering.end()));
         c_.rows.barrier();
         next.insert(next.end(), walked.begin(), walked.end());
         return next;
       });
   const Values mine(ended.begin() + static_cast<int64_t>(own * reduced_values(c_)), ended.end());
-  const Values result = tree_.fold(mine, b_.CreateSub(chunk.end, chunk.start), lanes_ / 2);
+  return tree_.fold(mine, b_.CreateSub(chunk_end, chunk_start), lanes_ / 2);
+}
+
+void BlockReduction::begin() {
+  shared_ = c_.shared_memory(bytes_);
+  thread_ = c_.rows.thread();
+  tree_.enter(thread_, f_.i64(0));
+}
+
+void BlockReduction::emit() {
+  const GridParts::Extra extra = c_.enter(kGridChunks, true);
+  begin();
+  Value* task = c_.rows.block();
+  Value* total = reduced_total(c_);
+  const GridChunk chunk = chunk_of(c_, task, chunks_of(c_, total), total);
+  RowElements elements(c_, c_.rows.decompose(chunk.row, 0, c_.kernel.parallel_rank));
+  const Values result = reduce(elements, chunk.start, chunk.end);
   f_.if_then(b_.CreateICmpEQ(thread_, f_.i64(0)), [&] { store_partial(c_, extra.to, task, result); });
   c_.leave();
+}
+
+// Of a chain. Results of chunks are lanes of a tree of their own, and each is kept by one thread.
+void BlockReduction::results(Value* first, Value* last) {
+  begin();
+  SharedTree chunk_results(c_, lanes_, 1, 1);
+  chunk_results.enter(thread_, f_.i64(0));
+  Value* total = reduced_total(c_);
+  Value* chunks = chunks_of(c_, total);
+  Value* leads = b_.CreateICmpEQ(thread_, f_.i64(0));
+  f_.loop(first, last, f_.i64(1), [&](Value* task) {
+    const Values parallel = c_.rows.decompose(task, 0, c_.kernel.parallel_rank);
+    RowElements elements(c_, parallel);
+    Values result = f_.loop(f_.i64(0), chunks, f_.i64(1), no_lanes(c_, 1), [&](Value* chunk, const Values&) {
+      Value* start = b_.CreateMul(chunk, f_.i64(kReduceChunk));
+      Value* end =
+          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(start, f_.i64(kReduceChunk)), total);
+      const Values reduced = reduce(elements, start, end);
+      f_.if_then(leads, [&] { chunk_results.publish(chunk, reduced); });
+      return reduced;
+    });
+    // What a thread of the last fold has read is not written over before it has.
+    c_.rows.barrier();
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *several = f_.block("chunks"), *after = f_.block("row");
+    b_.CreateCondBr(b_.CreateICmpSGT(chunks, f_.i64(1)), several, after);
+    b_.SetInsertPoint(several);
+    const Values folded = chunk_results.fold_published(chunks, lanes_ / 2);
+    c_.rows.barrier();
+    several = b_.GetInsertBlock();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    result = f_.meet({{before, result}, {several, folded}});
+    f_.if_then(leads, [&] { finish_one(c_, parallel, total, result); });
+  });
 }
 
 }  // namespace
@@ -147,6 +193,10 @@ llvm::Error emit_grid_block_chunks(GridParts& parts) {
                                    "the elements of a stage exceed the memory that a block shares");
   reduction.emit();
   return llvm::Error::success();
+}
+
+void emit_block_results(GridParts& parts, Value* begin, Value* end) {
+  BlockReduction(parts).results(begin, end);
 }
 
 }  // namespace lamina::jit::codegen

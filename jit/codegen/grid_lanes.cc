@@ -31,13 +31,13 @@ llvm::Align element_align(DType t) { return llvm::Align(static_cast<uint64_t>(hl
 
 }  // namespace
 
-GridLanes::GridLanes(const LoopKernel& kernel, FunctionBuilder& f)
+GridLanes::GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained)
     : LaneOps(f),
       kernel_(kernel),
       b_(f.builder()),
       prim_(f.prims()),
       variance_(kernel),
-      one_store_(stores_once(kernel)) {}
+      one_store_(!chained && stores_once(kernel)) {}
 
 // ---- addresses
 

@@ -22,7 +22,8 @@ inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 
 class GridLanes : public LaneOps {
  public:
-  GridLanes(const LoopKernel& kernel, FunctionBuilder& f);
+  // `chained`: other kernels of the same launch may write what this one reads.
+  GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained);
   // The function has been entered; `stop` is the address of the word that ends it, null for none.
   void enter(llvm::Value* stop) { stop_ = stop; }
 

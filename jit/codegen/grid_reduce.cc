@@ -145,18 +145,43 @@ Value* SharedTree::address(Value* row, unsigned k, size_t v) {
   return b_.CreateGEP(f_.prims().memory_type(reduced_type(c_, v), 1), base, number);
 }
 
-void SharedTree::publish(const Values& lanes) {
+void SharedTree::publish(Value* row, const Values& lanes) {
   for (unsigned k = 0; k < lanes_; ++k)
     for (size_t v = 0; v < reduced_values(c_); ++v) {
       const DType t = reduced_type(c_, v);
-      b_.CreateAlignedStore(f_.prims().to_memory(lane_of(c_, lanes, k)[v], t, 1), address(row_, k, v),
+      b_.CreateAlignedStore(f_.prims().to_memory(lane_of(c_, lanes, k)[v], t, 1), address(row, k, v),
                             llvm::Align(static_cast<uint64_t>(hlo::byte_size(t))));
     }
 }
 
-// Each step reads what the one before has published.
+Values SharedTree::published(Value* row, unsigned k) {
+  Values e;
+  for (size_t v = 0; v < reduced_values(c_); ++v) {
+    const DType t = reduced_type(c_, v);
+    Value* raw = c_.lanes.load_one(f_.prims().memory_type(t, 1), address(row, k, v), nullptr, false);
+    e.push_back(f_.prims().from_memory(raw, t, 1));
+  }
+  return e;
+}
+
 Values SharedTree::fold(Values lanes, Value* count, int64_t stride) {
-  publish(lanes);
+  publish(row_, lanes);
+  return fold_all(std::move(lanes), count, stride);
+}
+
+Values SharedTree::fold_published(Value* count, int64_t stride) {
+  BasicBlock *before = b_.GetInsertBlock(), *inside = f_.block("lane"), *after = f_.block("lanes");
+  b_.CreateCondBr(b_.CreateICmpSLT(row_, count), inside, after);
+  b_.SetInsertPoint(inside);
+  const Values mine = published(row_, 0);
+  inside = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  return fold_all(f_.meet({{before, no_lanes(c_, 1)}, {inside, mine}}), count, stride);
+}
+
+// Each step reads what the one before has published.
+Values SharedTree::fold_all(Values lanes, Value* count, int64_t stride) {
   for (; stride > 0; stride /= 2) {
     c_.rows.barrier();
     Value* partner = b_.CreateAdd(row_, f_.i64(stride));
@@ -166,16 +191,10 @@ Values SharedTree::fold(Values lanes, Value* count, int64_t stride) {
     b_.SetInsertPoint(inside);
     Values next;
     for (unsigned k = 0; k < lanes_; ++k) {
-      Values e;
-      for (size_t v = 0; v < reduced_values(c_); ++v) {
-        const DType t = reduced_type(c_, v);
-        Value* raw = c_.lanes.load_one(f_.prims().memory_type(t, 1), address(partner, k, v), nullptr, false);
-        e.push_back(f_.prims().from_memory(raw, t, 1));
-      }
-      const Values r = c_.sections.combine(lane_of(c_, lanes, k), e, 1);
+      const Values r = c_.sections.combine(lane_of(c_, lanes, k), published(partner, k), 1);
       next.insert(next.end(), r.begin(), r.end());
     }
-    publish(next);
+    publish(row_, next);
     inside = b_.GetInsertBlock();
     b_.CreateBr(after);
     b_.SetInsertPoint(after);

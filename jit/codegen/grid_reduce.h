@@ -15,6 +15,10 @@ llvm::Error emit_grid_reduction(GridParts& parts);
 llvm::Error emit_grid_rows(GridParts& parts);
 llvm::Error emit_grid_block_chunks(GridParts& parts);  // the first entry only
 llvm::Error emit_grid_columns(GridParts& parts);       // of columns of several chunks the first entry only
+// For a part of a chain: results [begin, end), which the threads of this block make, half a warp to each; or
+// all of them together, one after the other. The second needs so much of the block's memory.
+void emit_half_warp_results(GridParts& parts, llvm::Value* begin, llvm::Value* end);
+void emit_block_results(GridParts& parts, llvm::Value* begin, llvm::Value* end);
 
 // The extent of all reduced dimensions together.
 llvm::Value* reduced_total(GridParts& parts);
@@ -65,10 +69,14 @@ class SharedTree {
   // `count` lanes, of which this thread holds one, fold from `stride` on; the first row has the result. All
   // threads of the block come by.
   Values fold(Values lanes, llvm::Value* count, int64_t stride);
+  // The same of one column of lanes that were published, which all threads can read.
+  Values fold_published(llvm::Value* count, int64_t stride);
+  void publish(llvm::Value* row, const Values& lanes);
 
  private:
   llvm::Value* address(llvm::Value* row, unsigned k, size_t v);
-  void publish(const Values& lanes);
+  Values published(llvm::Value* row, unsigned k);
+  Values fold_all(Values lanes, llvm::Value* count, int64_t stride);
   GridParts& c_;
   FunctionBuilder& f_;
   llvm::IRBuilder<>& b_;

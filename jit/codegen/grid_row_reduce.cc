@@ -37,6 +37,7 @@ class RowReduction {
   enum class From { kBody, kPartials };
   enum class To { kPartials, kResults };
   void entry(std::string_view name, From from, To to);
+  void results(Value* begin, Value* end);
 
  private:
   using Elements = std::vector<Values>;  // by element: each reduced value
@@ -225,7 +226,28 @@ void RowReduction::entry(std::string_view name, From from, To to) {
   c_.leave();
 }
 
+// Of a chain: of one chunk each. Threads of a warp come by together.
+void RowReduction::results(Value* begin, Value* end) {
+  Value* in_row = b_.CreateAnd(c_.rows.thread(), f_.i64(kRowThreads - 1));
+  Value* group = b_.CreateLShr(c_.rows.thread(), std::countr_zero(static_cast<uint64_t>(kRowThreads)));
+  first_lane_ = b_.CreateMul(in_row, f_.i64(per_thread_));
+  Value* total = reduced_total(c_);
+  f_.loop(begin, end, f_.i64(kGridThreads / kRowThreads), [&](Value* first) {
+    Value* task = b_.CreateAdd(first, group);
+    Value* mine = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, task, b_.CreateSub(end, f_.i64(1)));
+    const Values parallel = c_.rows.decompose(mine, 0, kernel_.parallel_rank);
+    body_.emplace(c_, parallel);
+    const Values result = fold(walk(f_.i64(0), total), total);
+    Value* keeps = b_.CreateAnd(b_.CreateICmpEQ(in_row, f_.i64(0)), b_.CreateICmpSLT(task, end));
+    f_.if_then(keeps, [&] { finish_one(c_, parallel, total, result); });
+  });
+}
+
 }  // namespace
+
+void emit_half_warp_results(GridParts& parts, Value* begin, Value* end) {
+  RowReduction(parts).results(begin, end);
+}
 
 llvm::Error emit_grid_rows(GridParts& parts) {
   const GridForm form = parts.schedule.form;

@@ -10,6 +10,13 @@ namespace lamina::jit::codegen {
 using llvm::BasicBlock;
 using llvm::Value;
 
+namespace {
+
+// Threads whose vectors alternate.
+int64_t threads_of_tile(const GridSchedule& schedule) { return schedule.vectors > 1 ? kWarp : 1; }
+
+}  // namespace
+
 Value* GridRows::special(unsigned id) {
   return b_.CreateZExt(b_.CreateIntrinsic(b_.getInt32Ty(), id, {}), b_.getInt64Ty());
 }
@@ -54,12 +61,18 @@ Values GridRows::decompose(Value* linear, unsigned first, unsigned count) {
   return result;
 }
 
-GridRows::Mine GridRows::elements(const GridSchedule& schedule) {
+Value* GridRows::threads_of_row(const GridSchedule& schedule) {
+  if (kernel_.parallel_rank == 1) return f_.i64(1);
+  const int64_t width = threads_of_tile(schedule);
+  return b_.CreateMul(parts(f_.arg(kernel_.parallel_rank - 1U), width * schedule.lanes * schedule.vectors),
+                      f_.i64(width));
+}
+
+GridRows::Mine GridRows::elements(const GridSchedule& schedule, Value* all) {
   const unsigned outer = kernel_.parallel_rank - 1;
-  const int64_t width = schedule.vectors > 1 ? kWarp : 1;
+  const int64_t width = threads_of_tile(schedule);
   const int64_t stretch = width * schedule.lanes, tile = stretch * schedule.vectors;
   Value* inner = f_.arg(outer);
-  Value* all = b_.CreateAdd(b_.CreateMul(block(), f_.i64(kGridThreads)), thread());
   Value* in_tile = b_.CreateAnd(all, f_.i64(width - 1));
   Value* number = b_.CreateLShr(all, std::countr_zero(static_cast<uint64_t>(width)));
   Mine mine{f_.i64(0), nullptr, {schedule.lanes, {}, inner}};

@@ -25,7 +25,11 @@ class GridRows {
     llvm::Value* any;  // whether there is such a row and an element of it
     GridLanes::Part part;
   };
-  Mine elements(const GridSchedule& schedule);
+  // `number`: the thread's among all that the schedule has.
+  Mine elements(const GridSchedule& schedule, llvm::Value* number);
+  // How many threads the schedule has for a row over all parallel dimensions but the last; where that is the
+  // only one, for an element (of schedules of one element a thread).
+  llvm::Value* threads_of_row(const GridSchedule& schedule);
 
   // Of numbers that are not negative; the divisor is not 0.
   llvm::Value* quotient(llvm::Value* a, llvm::Value* b);

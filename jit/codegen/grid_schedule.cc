@@ -15,14 +15,33 @@ namespace lamina::jit::codegen {
 using llvm::Value;
 
 GridParts::GridParts(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,
-                     FunctionBuilder::Attributes attributes)
+                     FunctionBuilder::Attributes attributes, bool chained)
     : kernel(kernel),
       schedule(schedule),
       module(module),
       f(kernel, module, std::move(attributes)),
-      lanes(kernel, f),
+      lanes(kernel, f, chained),
       sections(kernel, f, lanes, 1),
       rows(kernel, f) {}
+
+llvm::Function* make_entry(FunctionBuilder& f, llvm::Module& module, std::string_view name,
+                           llvm::ArrayRef<llvm::Type*> types) {
+  llvm::IRBuilder<>& b = f.builder();
+  llvm::Function* entry =
+      f.make_function(std::string(name).c_str(), b.getVoidTy(), types, llvm::GlobalValue::ExternalLinkage);
+  entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  llvm::Metadata* threads = llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(kGridThreads)));
+  module.getOrInsertNamedMetadata("nvvm.annotations")
+      ->addOperand(llvm::MDNode::get(f.context(), {llvm::ValueAsMetadata::get(entry),
+                                                   llvm::MDString::get(f.context(), "reqntidx"), threads}));
+  return entry;
+}
+
+Values GridParts::take(llvm::Function* function, unsigned& at, size_t count) {
+  Values values;
+  for (size_t i = 0; i < count; ++i) values.push_back(function->getArg(at++));
+  return values;
+}
 
 GridParts::Extra GridParts::enter(std::string_view name, bool partials) {
   llvm::IRBuilder<>& b = f.builder();
@@ -32,66 +51,68 @@ GridParts::Extra GridParts::enter(std::string_view name, bool partials) {
   types.insert(types.end(), kernel.num_args, s64);
   if (stops) types.push_back(pointer);
   if (partials) types.insert(types.end(), {pointer, pointer, s64});
-  llvm::Function* entry =
-      f.make_function(std::string(name).c_str(), b.getVoidTy(), types, llvm::GlobalValue::ExternalLinkage);
-  entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  const auto number = [&](int64_t n) {
-    return llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(n)));
-  };
-  llvm::MDNode* threads =
-      llvm::MDNode::get(f.context(), {llvm::ValueAsMetadata::get(entry),
-                                      llvm::MDString::get(f.context(), "reqntidx"), number(kGridThreads)});
-  module.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(threads);
-
-  unsigned at = 0;
-  const auto take = [&](size_t count) {
-    Values values;
-    for (size_t i = 0; i < count; ++i) values.push_back(entry->getArg(at++));
-    return values;
-  };
-  Values buffers = take(kernel.buffers.size());
-  Values args = take(kernel.num_args);
-  f.enter(entry, std::move(buffers), std::move(args));
-  lanes.enter(stops ? take(1)[0] : nullptr);
+  llvm::Function* entry = make_entry(f, module, name, types);
+  go_on_in(entry, 0);
+  auto at = static_cast<unsigned>(kernel.buffers.size() + kernel.num_args);
+  if (stops) lanes.enter(take(entry, at, 1)[0]);
   if (!partials) return {};
-  const Values extra = take(3);
+  const Values extra = take(entry, at, 3);
   return {extra[0], extra[1], extra[2]};
 }
 
+void GridParts::go_on_in(llvm::Function* function, unsigned first) {
+  Values buffers = take(function, first, kernel.buffers.size());
+  Values args = take(function, first, kernel.num_args);
+  f.enter(function, std::move(buffers), std::move(args));
+  lanes.enter(nullptr);
+}
+
 Value* GridParts::shared_memory(int64_t bytes) {
+  constexpr int64_t kAlign = 16;
+  if (pool) {
+    Value* piece =
+        f.builder().CreateConstGEP1_64(f.builder().getInt8Ty(), pool, static_cast<uint64_t>(taken));
+    taken += (bytes + kAlign - 1) / kAlign * kAlign;
+    return piece;
+  }
   auto* type = llvm::ArrayType::get(f.builder().getInt8Ty(), static_cast<uint64_t>(bytes));
   auto* shared = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage,
                                           llvm::PoisonValue::get(type), "lanes", nullptr,
                                           llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-  shared->setAlignment(llvm::Align(16));
+  shared->setAlignment(llvm::Align(kAlign));
   return shared;
 }
 
 namespace {
 
+// The elements of one thread of the schedule, whose number among all threads this is.
+void emit_elements_of(GridParts& c, Value* number, const SectionEmitter::Uses& uses) {
+  const auto rank = static_cast<unsigned>(c.kernel.parallel_rank);
+  const GridRows::Mine mine = c.rows.elements(c.schedule, number);
+  c.f.if_then(mine.any, [&] {
+    Values indices = c.rows.decompose(mine.row, 0, rank - 1);
+    indices.push_back(nullptr);
+    Row row = c.sections.begin(c.kernel.body, static_cast<int>(rank) - 1, indices, uses);
+    c.lanes.part(row, mine.part, c.kernel.stores, [&](Value* i, unsigned) {
+      const Values values = c.sections.emit(row, i, 1);
+      c.sections.store(row, c.kernel.stores, values, i, 1);
+    });
+  });
+}
+
 void emit_elements(GridParts& c) {
-  const LoopKernel& kernel = c.kernel;
   llvm::IRBuilder<>& b = c.f.builder();
-  const SectionEmitter::Uses uses = SectionEmitter::uses_of(kernel.stores);
+  const SectionEmitter::Uses uses = SectionEmitter::uses_of(c.kernel.stores);
   c.enter(kGridEntry, false);
-  const int rank = kernel.parallel_rank;
-  if (rank == 0) {
+  if (c.kernel.parallel_rank == 0) {
     Value* first = b.CreateICmpEQ(b.CreateOr(c.rows.block(), c.rows.thread()), c.f.i64(0));
     c.f.if_then(first, [&] {
-      Row row = c.sections.begin(kernel.body, -1, {}, {uses.accesses, {}});
-      c.sections.store(row, kernel.stores, {}, nullptr, 1);
+      Row row = c.sections.begin(c.kernel.body, -1, {}, {uses.accesses, {}});
+      c.sections.store(row, c.kernel.stores, {}, nullptr, 1);
     });
   } else {
-    const GridRows::Mine mine = c.rows.elements(c.schedule);
-    c.f.if_then(mine.any, [&] {
-      Values indices = c.rows.decompose(mine.row, 0, static_cast<unsigned>(rank) - 1);
-      indices.push_back(nullptr);
-      Row row = c.sections.begin(kernel.body, rank - 1, indices, uses);
-      c.lanes.part(row, mine.part, kernel.stores, [&](Value* i, unsigned) {
-        const Values values = c.sections.emit(row, i, 1);
-        c.sections.store(row, kernel.stores, values, i, 1);
-      });
-    });
+    emit_elements_of(c, b.CreateAdd(b.CreateMul(c.rows.block(), c.f.i64(kGridThreads)), c.rows.thread()),
+                     uses);
   }
   c.leave();
 }
@@ -101,6 +122,14 @@ llvm::Error refusal(const absl::Status& status) {
 }
 
 }  // namespace
+
+void emit_element_units(GridParts& c, Value* begin, Value* end) {
+  llvm::IRBuilder<>& b = c.f.builder();
+  const SectionEmitter::Uses uses = SectionEmitter::uses_of(c.kernel.stores);
+  Value* threads = c.rows.threads_of_row(c.schedule);
+  c.f.loop(b.CreateAdd(b.CreateMul(begin, threads), c.rows.thread()), b.CreateMul(end, threads),
+           c.f.i64(kGridThreads), [&](Value* number) { emit_elements_of(c, number, uses); });
+}
 
 llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,
                              FunctionBuilder::Attributes attributes) {

@@ -8,18 +8,22 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/Error.h>
 
+#include <span>
+#include <string_view>
+
 #include "jit/codegen/function.h"
 #include "jit/codegen/grid_lanes.h"
 #include "jit/codegen/grid_rows.h"
 #include "jit/codegen/section.h"
-#include "jit/kernel/grid.h"
+#include "jit/kernel/grid_chain.h"
 
 namespace lamina::jit::codegen {
 
 // What schedules are made of.
 struct GridParts {
+  // `chained`: its code stands in a function with that of other kernels.
   GridParts(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,
-            FunctionBuilder::Attributes attributes);
+            FunctionBuilder::Attributes attributes, bool chained = false);
 
   // What the entry was given beside buffers and arguments; null where there is none.
   struct Extra {
@@ -28,7 +32,9 @@ struct GridParts {
   // Makes an entry and enters it; `partials`: of results of chunks.
   Extra enter(std::string_view name, bool partials);
   void leave() { f.builder().CreateRetVoid(); }
-  // Static memory of a block, at a multiple of 16 bytes.
+  // Goes on in a function whose parameters from `first` on are buffers and arguments of this kernel.
+  void go_on_in(llvm::Function* function, unsigned first);
+  // Static memory of a block, at a multiple of 16 bytes: of its own, or the next piece of `pool`.
   llvm::Value* shared_memory(int64_t bytes);
 
   const LoopKernel& kernel;
@@ -38,10 +44,28 @@ struct GridParts {
   GridLanes lanes;
   SectionEmitter sections;
   GridRows rows;
+  // Memory that kernels of a chain use one after the other, and how much of it is taken.
+  llvm::GlobalVariable* pool = nullptr;
+  int64_t taken = 0;
+
+ private:
+  Values take(llvm::Function* function, unsigned& at, size_t count);
 };
+
+// An entry of these parameters.
+llvm::Function* make_entry(FunctionBuilder& f, llvm::Module& module, std::string_view name,
+                           llvm::ArrayRef<llvm::Type*> types);
 
 // The entry of the form `tiles`, whose schedule is one for the kernel.
 void emit_grid_tiles(GridParts& parts);
+
+// Of kernels without reductions: what this thread makes of the units [begin, end) of the schedule, which
+// threads of the block take in turn.
+void emit_element_units(GridParts& parts, llvm::Value* begin, llvm::Value* end);
+
+// The entry of a chain (jit/kernel/grid_chain.h), whose schedules `check_chain` takes.
+llvm::Error emit_grid_chain(std::span<const GridPart> chain, llvm::Module& module,
+                            const FunctionBuilder::Attributes& attributes);
 
 // Unimplemented kernels and schedules of other kernels are refused in words.
 llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,

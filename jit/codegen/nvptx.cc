@@ -45,26 +45,26 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> grid_machine(llvm::StringRe
   return machine;
 }
 
-llvm::Expected<std::unique_ptr<llvm::Module>> emit_grid_module(const LoopKernel& kernel,
-                                                               const GridSchedule& schedule,
+llvm::Expected<std::unique_ptr<llvm::Module>> emit_grid_module(std::span<const GridPart> parts,
                                                                const llvm::TargetMachine& machine,
                                                                llvm::LLVMContext& context) {
   auto module = std::make_unique<llvm::Module>("lamina", context);
   module->setTargetTriple(machine.getTargetTriple().str());
   module->setDataLayout(machine.createDataLayout());
-  if (llvm::Error error =
-          emit_grid_kernel(kernel, schedule, *module,
-                           {{"target-cpu", machine.getTargetCPU().str()}, {"target-features", kIsa}}))
+  const FunctionBuilder::Attributes attributes{{"target-cpu", machine.getTargetCPU().str()},
+                                               {"target-features", kIsa}};
+  if (llvm::Error error = parts.size() > 1
+                              ? emit_grid_chain(parts, *module, attributes)
+                              : emit_grid_kernel(parts[0].kernel, parts[0].schedule, *module, attributes))
     return error;
   return module;
 }
 
-llvm::Expected<std::string> make_ptx(const LoopKernel& kernel, const GridSchedule& schedule,
-                                     llvm::StringRef chip) {
+llvm::Expected<std::string> make_ptx(std::span<const GridPart> parts, llvm::StringRef chip) {
   auto machine = grid_machine(chip);
   if (!machine) return machine.takeError();
   llvm::LLVMContext context;
-  auto module = emit_grid_module(kernel, schedule, **machine, context);
+  auto module = emit_grid_module(parts, **machine, context);
   if (!module) return module.takeError();
   if (llvm::Error error = pass_gate(**module)) return error;
   llvm::SmallVector<char, 0> bytes;

@@ -8,9 +8,10 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
-#include "jit/kernel/grid.h"
+#include "jit/kernel/grid_chain.h"
 
 namespace lamina::jit::codegen {
 
@@ -18,15 +19,13 @@ namespace lamina::jit::codegen {
 // does not know.
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> grid_machine(llvm::StringRef chip);
 
-// IR in final form. The kernel holds nothing unused (drop_unused).
-llvm::Expected<std::unique_ptr<llvm::Module>> emit_grid_module(const LoopKernel& kernel,
-                                                               const GridSchedule& schedule,
+// IR in final form. The kernels, one or those of a chain, hold nothing unused (drop_unused).
+llvm::Expected<std::unique_ptr<llvm::Module>> emit_grid_module(std::span<const GridPart> parts,
                                                                const llvm::TargetMachine& machine,
                                                                llvm::LLVMContext& context);
 
 // An error in words for what the gate does not let by, too.
-llvm::Expected<std::string> make_ptx(const LoopKernel& kernel, const GridSchedule& schedule,
-                                     llvm::StringRef chip);
+llvm::Expected<std::string> make_ptx(std::span<const GridPart> parts, llvm::StringRef chip);
 
 }  // namespace lamina::jit::codegen
 

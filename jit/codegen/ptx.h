@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "jit/kernel/grid.h"
+#include "jit/kernel/grid_chain.h"
 
 struct LaminaLlvmApi;  // jit/codegen/api.h
 
@@ -29,10 +29,11 @@ class PtxGenerator {
   // The same of the library that `create` would open, which is not opened.
   static std::string build_of(const std::string& library_path);
 
-  // PTX of ISA 7.8 for a chip such as "sm_90", which is of use for every later chip. InternalError with the
-  // reason where the kernel is no text of one, the chip is not known, or the schedule is none for the kernel
-  // (what `grid_takes` refuses is best asked before).
-  absl::StatusOr<std::string> ptx(const std::string& kernel, const GridSchedule& schedule,
+  // PTX of ISA 7.8 for a chip such as "sm_90", which is of use for every later chip: of one kernel, or those
+  // of a chain, as texts (jit/kernel/grid_chain.h). InternalError with the reason where they are no texts of
+  // kernels and schedules, the chip is not known, or a schedule is none for its kernel (what `grid_takes`
+  // refuses is best asked before).
+  absl::StatusOr<std::string> ptx(const std::string& kernels, const std::string& schedules,
                                   const std::string& chip) const;
 
  private:

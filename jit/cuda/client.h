@@ -37,6 +37,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
   KernelStats kernel_stats() const override;
 
+  CudaTarget& target() { return target_; }
   CudaKernels& kernels() { return target_.kernels(); }
   Products& products() { return target_.products(); }
   const Driver& driver() const { return driver_; }

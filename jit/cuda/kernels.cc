@@ -91,19 +91,21 @@ absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view e
   return function;
 }
 
-absl::StatusOr<std::shared_ptr<const CudaKernel>> CudaKernels::get(const LoopKernel& spec,
-                                                                   const GridSchedule& schedule,
-                                                                   int capability) {
-  if (absl::Status s = grid_takes(spec); !s.ok()) return s;
-  std::pair key(to_string(spec), to_string(schedule));
+absl::StatusOr<std::shared_ptr<const CudaKernel>> CudaKernels::get(std::vector<GridPart> parts,
+                                                                   int capability, Code code) {
+  for (const GridPart& p : parts)
+    if (absl::Status s = grid_takes(p.kernel); !s.ok()) return s;
+  std::pair key(kernel_texts(parts), schedule_texts(parts));
   std::lock_guard lock(mutex_);
   capability_ = capability;
   if (const auto known = kernels_.find(key); known != kernels_.end())
     if (std::shared_ptr<const CudaKernel> alive = known->second.lock()) return alive;
-  auto made = std::make_shared<const CudaKernel>(*this, spec, schedule, key.first);
-  // Whether there can be code is told now.
-  if (const absl::Status code = machine_code_locked(*made, capability).status(); !code.ok())
-    if (const absl::Status ptx = ptx_locked(*made, capability).status(); !ptx.ok()) return ptx;
+  auto made =
+      std::make_shared<const CudaKernel>(*this, std::move(parts), KernelText{key.first, {}, key.second});
+  // Whether there can be code is told now: where there is no generator for what will be made later, too.
+  if (code == Code::kNow || build_locked().empty())
+    if (const absl::Status machine = machine_code_locked(*made, capability).status(); !machine.ok())
+      if (const absl::Status ptx = ptx_locked(*made, capability).status(); !ptx.ok()) return ptx;
   std::erase_if(kernels_, [](const auto& k) { return k.second.expired(); });
   kernels_[std::move(key)] = made;
   return made;
@@ -114,10 +116,10 @@ absl::StatusOr<std::string> CudaKernels::ptx_locked(const CudaKernel& kernel, in
   if (!generator_) generator_ = PtxGenerator::create(library_);
   if (!generator_->ok()) return generator_->status();
   absl::StatusOr<std::string> ptx =
-      (*generator_)->ptx(kernel.text_.text, kernel.schedule_, chip_for(std::min(capability, capability_)));
+      (*generator_)->ptx(kernel.text_.text, kernel.text_.grid, chip_for(std::min(capability, capability_)));
   if (!ptx.ok()) return ptx.status();
   ++stats_.generated;
-  return kernel.ptx_ = str_cat(commented(kernel.text_.text), commented(to_string(kernel.schedule_)), *ptx);
+  return kernel.ptx_ = str_cat(commented(kernel.text_.text), commented(kernel.text_.grid), *ptx);
 }
 
 absl::StatusOr<std::string> CudaKernels::machine_code_locked(const CudaKernel& kernel, int capability) {
@@ -145,13 +147,16 @@ const absl::StatusOr<Assembler>& CudaKernels::assembler_locked() {
   return *assembler_;
 }
 
-std::string CudaKernels::disk_key(const CudaKernel& kernel, int capability) {
+const std::string& CudaKernels::build_locked() {
   if (!build_)
     build_ = generator_ && generator_->ok() ? (*generator_)->build() : PtxGenerator::build_of(library_);
-  if (build_->empty()) return "";
+  return *build_;
+}
+
+std::string CudaKernels::disk_key(const CudaKernel& kernel, int capability) {
+  if (build_locked().empty()) return "";
   return str_cat("cuda sm_", capability, " from ", chip_for(std::min(capability, capability_)), " nvJitLink ",
-                 (*assembler_)->version(), " build ", *build_, "\n", kernel.text_.text,
-                 to_string(kernel.schedule_));
+                 (*assembler_)->version(), " build ", *build_, "\n", kernel.text_.text, kernel.text_.grid);
 }
 
 absl::StatusOr<std::string> CudaKernels::machine_code(const CudaKernel& kernel, int capability) {

@@ -29,17 +29,16 @@ class CudaKernels;
 
 class CudaKernel {
  public:
-  CudaKernel(CudaKernels& store, LoopKernel spec, GridSchedule schedule, std::string text)
-      : store_(store),
-        spec_(std::move(spec)),
-        schedule_(schedule),
-        text_{std::move(text), {}, to_string(schedule)} {}
+  // One kernel, or those of a chain.
+  CudaKernel(CudaKernels& store, std::vector<GridPart> parts, KernelText text)
+      : store_(store), parts_(std::move(parts)), text_(std::move(text)) {}
   ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
 
-  const LoopKernel& spec() const { return spec_; }
-  const GridSchedule& schedule() const { return schedule_; }
+  std::span<const GridPart> parts() const { return parts_; }
+  const LoopKernel& spec() const { return parts_[0].kernel; }
+  const GridSchedule& schedule() const { return parts_[0].schedule; }
   const KernelText& text() const { return text_; }
   void count_run() const;
   // Loads the code, the first time.
@@ -57,8 +56,7 @@ class CudaKernel {
   Loaded* loaded_on(const Gpu& gpu) const;
 
   CudaKernels& store_;
-  const LoopKernel spec_;
-  const GridSchedule schedule_;
+  const std::vector<GridPart> parts_;
   const KernelText text_;
   // The store's, under its lock. PTX begins with the texts of kernel and schedule, as comments.
   mutable std::string ptx_;
@@ -75,9 +73,11 @@ struct CudaKernelStats {
 
 class CudaKernels {
  public:
-  // For devices of this capability and above; in words why there is none.
-  absl::StatusOr<std::shared_ptr<const CudaKernel>> get(const LoopKernel& spec, const GridSchedule& schedule,
-                                                        int capability);
+  // For devices of this capability and above; in words why there is none. Code that may never be asked for is
+  // made `kLater`, when it is.
+  enum class Code : uint8_t { kNow, kLater };
+  absl::StatusOr<std::shared_ptr<const CudaKernel>> get(std::vector<GridPart> parts, int capability,
+                                                        Code code);
   // Machine code for devices of this capability; NotFound where there is only PTX.
   absl::StatusOr<std::string> machine_code(const CudaKernel& kernel, int capability);
   absl::StatusOr<std::string> ptx(const CudaKernel& kernel, int capability);
@@ -97,6 +97,8 @@ class CudaKernels {
   absl::StatusOr<std::string> ptx_locked(const CudaKernel& kernel, int capability);
   absl::StatusOr<std::string> machine_code_locked(const CudaKernel& kernel, int capability);
   const absl::StatusOr<Assembler>& assembler_locked();
+  // Of the code generator that there is, or would be; empty where it has no name, or there is none.
+  const std::string& build_locked();
   // Empty where nothing may be kept.
   std::string disk_key(const CudaKernel& kernel, int capability);
 

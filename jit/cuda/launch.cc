@@ -9,8 +9,10 @@
 #include "hlo/strings.h"
 #include "jit/cuda/stream.h"
 #include "jit/cuda/user_line.h"
+#include "jit/kernel/grid_chain.h"
 #include "jit/kernel/in_place.h"
 #include "jit/kernel/lower_call.h"
+#include "jit/program/row_access.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -80,6 +82,14 @@ class LaunchStep final : public Step {
       work_ += part.loop.work;
     }
     overwrites_ = buffers.overwrites();
+    if (is_chainable(sequence)) {
+      row_accesses_ = row_accesses_of(launched_[0].kernel->spec(), sequence.parts[0].loop);
+      slots_ = launched_[0].places;
+    }
+  }
+  static bool is_chainable(const KernelSequence& sequence) {
+    return sequence.parts.size() == 1 &&
+           joins_chains(sequence.parts[0].loop.kernel, sequence.parts[0].loop.args);
   }
 
   absl::Status enqueue(Frame& frame) const override {
@@ -94,6 +104,15 @@ class LaunchStep final : public Step {
   std::string describe() const override { return what_; }
   std::vector<MayOverwrite> overwrites() const override { return overwrites_; }
   std::vector<int64_t> scratch_bytes() const override { return scratch_; }
+  int64_t leading() const override { return row_accesses_.empty() ? 0 : launched_[0].args[0]; }
+  std::vector<RowAccess> row_accesses() const override {
+    std::vector<RowAccess> out = row_accesses_;
+    for (RowAccess& a : out) a.slot = slots_[static_cast<size_t>(a.slot)];
+    return out;
+  }
+  ChainedLaunch chained() const {
+    return {&launched_[0].kernel->spec(), launched_[0].args, launched_[0].places, line_};
+  }
   void place(const Placing& placing) override {
     const auto part = [&](int number) { return placing.plan.scratch[static_cast<size_t>(number)].place; };
     for (Launched& l : launched_) {
@@ -137,6 +156,8 @@ class LaunchStep final : public Step {
   const std::string what_;
   std::vector<int64_t> scratch_;  // bytes: what the kernels share, then that of their plans
   std::vector<MayOverwrite> overwrites_;
+  std::vector<RowAccess> row_accesses_;  // by buffer
+  std::vector<int> slots_;               // by buffer, of a step that may be chained
   int64_t work_ = 0;
 };
 
@@ -153,6 +174,8 @@ std::string description(const KernelSequence& sequence, const std::vector<Launch
 
 }  // namespace
 
+ChainedLaunch chained(const Step& launch) { return static_cast<const LaunchStep&>(launch).chained(); }
+
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
                                                        const cluster::FusionPlan& plan,
                                                        const cluster::Group& group, const SlotOf& slot_of,
@@ -168,7 +191,11 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
     const GridSchedule schedule = favoured_grid(loop.kernel, loop.args);
     absl::StatusOr<GridPlan> launches = grid_plan(loop.kernel, schedule, loop.args);
     if (!launches.ok()) return launches.status();
-    absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel = kernels.get(loop.kernel, schedule, capability);
+    // What becomes part of a chain is never launched by itself.
+    const auto code =
+        LaunchStep::is_chainable(*sequence) ? CudaKernels::Code::kLater : CudaKernels::Code::kNow;
+    absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
+        kernels.get({{loop.kernel, schedule}}, capability, code);
     if (!kernel.ok()) return kernel.status();
     launched.push_back({*std::move(kernel), *std::move(launches), loop.args, {}, -1});
   }

@@ -3,10 +3,12 @@
 #define LAMINA_JIT_CUDA_LAUNCH_H_
 
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "cluster/fuse.h"
 #include "jit/cuda/kernels.h"
+#include "jit/cuda/user_line.h"
 #include "jit/program/step.h"
 
 namespace lamina::jit::cuda {
@@ -17,6 +19,15 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
                                                        const cluster::FusionPlan& plan,
                                                        const cluster::Group& group, const SlotOf& slot_of,
                                                        std::string_view beside = "");
+
+// What a chain needs to know of a step that may be part of one.
+struct ChainedLaunch {
+  const LoopKernel* kernel;
+  std::span<const int64_t> args;
+  std::span<const int> places;  // by buffer, once the step has been placed
+  UserLine line;
+};
+ChainedLaunch chained(const Step& launch);
 
 }  // namespace lamina::jit::cuda
 

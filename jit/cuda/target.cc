@@ -2,6 +2,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/strings.h"
+#include "jit/cuda/chain.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
 #include "jit/cuda/product_step.h"
@@ -50,9 +51,9 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::copy(const hlo::Type* type, co
                           [&](const hlo::Value& v) { return v == from ? 0 : 1; });
 }
 
-// Its steps do not run in parts.
-std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const>, int64_t, int64_t) const {
-  return nullptr;
+std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps, int64_t rows,
+                                              int64_t) const {
+  return make_chain_step(kernels_, capability_, steps, rows);
 }
 
 absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {

@@ -26,6 +26,8 @@ class CudaTarget final : public Target {
   Products& products() const { return products_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
+  // Of programs compiled from now on, while nobody else compiles: for tests.
+  void set_costs(const cluster::Costs& costs) { costs_ = costs; }
   absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan, const cluster::Group& group,
                                               const SlotOf& slot_of) const override;
   std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
@@ -41,8 +43,12 @@ class CudaTarget final : public Target {
   // As MakeCopy of jit/cuda/product_step.h.
   absl::StatusOr<std::unique_ptr<Step>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
-  // Neighbours in memory are for neighbouring threads.
-  const cluster::Costs costs_{.most_written_out = 1};
+  // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that
+  // of few rows leaves most of a device idle.
+  cluster::Costs costs_{.most_written_out = 1,
+                        .chain_block_bytes = 512 * 1024,
+                        .chain_least_bytes = 0,
+                        .chain_least_rows = 256};
   int capability_ = kLeastCapability;
   Address never_;
   mutable CudaKernels kernels_;

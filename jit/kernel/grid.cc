@@ -45,17 +45,11 @@ absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t product(std::span<const int64_t> extents) {
-  int64_t n = 1;
-  for (int64_t e : extents) n *= e;
-  return n;
-}
-
 struct Extents {
   Extents(const LoopKernel& k, std::span<const int64_t> args)
-      : rows(product(args.first(std::max(k.parallel_rank - 1, 0)))),
+      : rows(product_of(args.first(std::max(k.parallel_rank - 1, 0)))),
         inner(k.parallel_rank > 0 ? args[k.parallel_rank - 1] : 1),
-        reduced(product(args.subspan(k.parallel_rank, k.reduce_rank))) {}
+        reduced(product_of(args.subspan(k.parallel_rank, k.reduce_rank))) {}
   int64_t rows, inner;  // output elements: rows x inner
   int64_t reduced;
 };
@@ -324,11 +318,25 @@ GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> ar
       s.vectors *= 2;
     return s;
   }
-  s.form = extents.reduced > kReduceChunk ? GridForm::kChunks : GridForm::kHalfWarp;
-  s.lanes = static_cast<uint32_t>(row_lanes(kernel));
-  s.vectors = vectors_of_row(kernel, extents, s.lanes);
+  s = half_warp_schedule(kernel, args);
+  if (extents.reduced > kReduceChunk) s.form = GridForm::kChunks;
   const int64_t tasks = extents.rows * extents.inner * ceil_div(extents.reduced, kReduceChunk);
-  if (tasks >= kFewTasks || extents.reduced < kLongTask || stage_bytes(kernel, 1) > kStageBytes) return s;
+  if (tasks >= kFewTasks || extents.reduced < kLongTask) return s;
+  const GridSchedule blocks = block_rows_schedule(kernel, args);
+  return blocks.form == GridForm::kBlocks ? blocks : s;
+}
+
+GridSchedule half_warp_schedule(const LoopKernel& kernel, std::span<const int64_t> args) {
+  GridSchedule s;
+  s.form = GridForm::kHalfWarp;
+  s.lanes = static_cast<uint32_t>(row_lanes(kernel));
+  s.vectors = vectors_of_row(kernel, Extents(kernel, args), s.lanes);
+  return s;
+}
+
+GridSchedule block_rows_schedule(const LoopKernel& kernel, std::span<const int64_t> args) {
+  GridSchedule s = half_warp_schedule(kernel, args);
+  if (stage_bytes(kernel, 1) > kStageBytes) return s;
   s.form = GridForm::kBlocks;
   s.vectors = std::min(s.vectors, kMostVectors);
   while (s.vectors > 1 && stage_bytes(kernel, s.vectors) > kStageBytes) s.vectors /= 2;

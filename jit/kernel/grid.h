@@ -67,6 +67,10 @@ absl::Status grid_takes(const LoopKernel& kernel);
 
 // The schedule that is quick for these arguments; of a kernel that `grid_takes`.
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args);
+// Of kernels that reduce along rows of at most a chunk: half a warp to a row; and a block to a chunk, where
+// a block's memory holds what its threads load.
+GridSchedule half_warp_schedule(const LoopKernel& kernel, std::span<const int64_t> args);
+GridSchedule block_rows_schedule(const LoopKernel& kernel, std::span<const int64_t> args);
 
 // Names of entries.
 inline constexpr std::string_view kGridEntry = "lamina_kernel";
@@ -87,6 +91,12 @@ struct GridPlan {
 // What to launch; InvalidArgument if the schedule is not one for this kernel and these arguments.
 absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule& schedule,
                                    std::span<const int64_t> args);
+
+inline int64_t product_of(std::span<const int64_t> extents) {
+  int64_t n = 1;
+  for (int64_t e : extents) n *= e;
+  return n;
+}
 
 // The accesses by groups that lie side by side: for each index of `dim` those of a group are the elements
 // from its place to that of the next index, in their order, a power of two of them. Others are groups of one.

@@ -53,7 +53,9 @@ class Chain {
     return true;
   }
 
-  bool is_worth_it() const { return steps_ > 1 && rows_ * row_bytes_ >= costs_.chain_least_bytes; }
+  bool is_worth_it() const {
+    return steps_ > 1 && rows_ * row_bytes_ >= costs_.chain_least_bytes && rows_ >= costs_.chain_least_rows;
+  }
   RowChain made(int first) const {
     int64_t block =
         std::clamp<int64_t>(costs_.chain_block_bytes / std::max<int64_t>(row_bytes_, 1), 1, rows_);

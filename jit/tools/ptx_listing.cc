@@ -57,7 +57,7 @@ class Listing {
       const LoweredLoop& loop = sequence->parts[k].loop;
       const GridSchedule schedule = favoured_grid(loop.kernel, loop.args);
       const std::string kernel = to_string(loop.kernel);
-      const absl::StatusOr<std::string> ptx = generator_.ptx(kernel, schedule, chip_);
+      const absl::StatusOr<std::string> ptx = generator_.ptx(kernel, to_string(schedule), chip_);
       if (!ptx.ok()) return ptx.status();
       str_append(&text_, "// step ", step, ", kernel ", k, "\n", commented(kernel),
                  commented(to_string(schedule)), *ptx, "\n");

@@ -38,7 +38,7 @@ const jit::PtxGenerator& generator() {
 }
 
 std::string ptx_of(const GridCase& c, const GridSchedule& schedule, int chip) {
-  const auto ptx = generator().ptx(to_string(c.kernel), schedule, kMadeFor[chip]);
+  const auto ptx = generator().ptx(to_string(c.kernel), to_string(schedule), kMadeFor[chip]);
   INFO(to_string(c.kernel) << to_string(schedule));
   if (!ptx.ok()) FAIL(ptx.status().message());
   return *ptx;

@@ -183,7 +183,8 @@ TEST_CASE("what the code generator would end the process for is refused", "[grid
     llvm::LLVMContext context;
     auto machine = jit::codegen::grid_machine("");
     REQUIRE(static_cast<bool>(machine));
-    auto module = jit::codegen::emit_grid_module(c.kernel, kVectors, **machine, context);
+    const std::vector<jit::GridPart> parts{{c.kernel, kVectors}};
+    auto module = jit::codegen::emit_grid_module(parts, **machine, context);
     REQUIRE(static_cast<bool>(module));
     for_each(**module, [&](llvm::Instruction& i) {
       auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(&i);

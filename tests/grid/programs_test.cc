@@ -3,6 +3,8 @@
 #define CATCH_CONFIG_EXTERNAL_INTERFACES  // of listeners
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -31,7 +33,7 @@ constexpr size_t kMostKept = 64;
 struct Runs {
   Seed order = 0;
   bool by_turns = false;  // order and a random one
-  int64_t kernels = 0;
+  int64_t kernels = 0, chains = 0;
   void (*change)(llvm::Module&) = nullptr;
   std::map<std::string, std::unique_ptr<StandIn>> ready;
   std::string fault;
@@ -45,11 +47,9 @@ absl::StatusOr<StandIn*> stand_in(const StandinRun& run) {
   Runs& all = runs();
   const std::string text = std::string(run.kernel) + run.schedule;
   if (const auto known = all.ready.find(text); known != all.ready.end()) return known->second.get();
-  const auto kernel = jit::parse_kernel(run.kernel);
-  const auto schedule = jit::parse_grid_schedule(run.schedule);
-  if (!kernel.ok()) return kernel.status();
-  if (!schedule.ok()) return schedule.status();
-  auto made = StandIn::make(*kernel, *schedule, all.change);
+  auto parts = jit::parse_grid_parts(run.kernel, run.schedule);
+  if (!parts.ok()) return parts.status();
+  auto made = StandIn::make(*std::move(parts), all.change);
   if (!made.ok()) return made.status();
   if (all.ready.size() >= kMostKept) all.ready.clear();
   return (all.ready[text] = *std::move(made)).get();
@@ -58,17 +58,23 @@ absl::StatusOr<StandIn*> stand_in(const StandinRun& run) {
 const char* run_kernel(const StandinRun* run) {
   Runs& all = runs();
   ++all.kernels;
+  all.chains += run->rows > 0;
   if (all.by_turns) all.order = all.kernels % 2 ? 0 : static_cast<Seed>(all.kernels);
   const auto kernel = stand_in(*run);
   if (!kernel.ok()) {
     all.fault = std::string(kernel.status().message());
     return all.fault.c_str();
   }
-  const auto spec = jit::parse_kernel(run->kernel);
   std::vector<Region> regions;
-  for (int b = 0; b < run->num_buffers; ++b)
-    regions.push_back({run->buffers[b], run->bytes[b], spec->buffers[static_cast<size_t>(b)].written});
-  all.fault = (*kernel)->run(regions, {run->args, static_cast<size_t>(run->num_args)}, all.order);
+  const auto parts = jit::parse_grid_parts(run->kernel, run->schedule);
+  for (const jit::GridPart& p : *parts)
+    for (const jit::BufferDecl& b : p.kernel.buffers) {
+      const size_t i = regions.size();
+      regions.push_back({run->buffers[i], run->bytes[i], b.written});
+    }
+  const std::span<const int64_t> args(run->args, static_cast<size_t>(run->num_args));
+  all.fault = run->rows > 0 ? (*kernel)->run_chain(regions, args, {run->rows, run->block_rows}, all.order)
+                            : (*kernel)->run(regions, args, all.order);
   return all.fault.c_str();
 }
 
@@ -76,11 +82,19 @@ struct EmittedKernels {
   EmittedKernels() {
     testing::cuda_client().kernels().set_library(kCodeGenerator);
     testing::standin()->set_runner(run_kernel);
+    // Programs here are small.
+    cluster::Costs costs = before_;
+    costs.chain_least_rows = 1;
+    testing::cuda_client().target().set_costs(costs);
   }
   ~EmittedKernels() {
+    testing::cuda_client().target().set_costs(before_);
     testing::standin()->set_runner(nullptr);
     runs() = {};
   }
+
+ private:
+  const cluster::Costs before_ = testing::cuda_client().target().costs();
 };
 
 // The tests of library ops, which this program has too, run kernels so.
@@ -150,6 +164,7 @@ void check_programs(uint64_t first, uint64_t last) {
     }
   }
   CHECK(runs().kernels > static_cast<int64_t>(last - first));
+  CHECK(runs().chains > static_cast<int64_t>(last - first) / 20);
 }
 
 }  // namespace
@@ -186,6 +201,67 @@ TEST_CASE("programs that read large arrays across have the evaluator's bits, and
                    row = parameter(hlo::DType::kF32, {301});
   check({x, y, row},
         b.multiply(b.add(b.transpose(x, {{1, 0}}), y), b.broadcast_in_dim(row, y.dims(), {{1}})));
+}
+
+TEST_CASE("kernels over the same rows are one launch, with the evaluator's bits",
+          "[grid_programs][grid_chains]") {
+  const EmittedKernels emitted;
+  hlo::Builder b;
+  const auto check = [](const std::vector<hlo::Value>& in, const hlo::Value& out) {
+    const ComputationPtr program = *hlo::Computation::make(in, {{out}});
+    for (const bool random : {false, true}) {
+      runs().kernels = runs().chains = 0;
+      CHECK(testing::difference(program, in_order(random), 7) == "");
+      CHECK(runs().kernels == 1);
+      CHECK(runs().chains == 1);
+    }
+  };
+  // Rows for half a warp, for a block, of several chunks; few and many at a time.
+  for (const hlo::DType t : {hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kF64})
+    for (const hlo::Dims& dims :
+         {hlo::Dims{70, 3}, {33, 45}, {5, 4, 129}, {7, 520}, {3, 1030}, {2, 16400}, {2, 50000}}) {
+      if (t == hlo::DType::kF64 && dims.back() == 50000) continue;  // rows too long for a chain
+      CAPTURE(hlo::info(t).name, dims);
+      const hlo::Value x = hlo::make_parameter(*hlo::array_type(t, dims));
+      const auto last = static_cast<int64_t>(dims.size()) - 1;
+      hlo::Dims others;
+      for (int64_t d = 0; d < last; ++d) others.push_back(d);
+      const auto spread = [&](const hlo::Value& row) { return b.broadcast_in_dim(row, dims, others); };
+      const hlo::Value top = b.reduce(x, hlo::Op::maximum, b.scalar(t, -1e30), {{last}});
+      const hlo::Value e = b.exponential(b.subtract(x, spread(top)));
+      check({x}, b.divide(e, spread(b.reduce_sum(e, {{last}}))));
+      // A normalization, which has steps of one element a row.
+      const hlo::Value scale = hlo::make_parameter(*hlo::array_type(t, hlo::Dims{dims.back()}));
+      const auto mean = [&](const hlo::Value& v) {
+        const hlo::Value sum = b.reduce_sum(v, {{last}});
+        return b.divide(sum, b.full_like(sum, static_cast<double>(dims.back())));
+      };
+      const hlo::Value centred = b.subtract(x, spread(mean(x)));
+      const hlo::Value variance = mean(b.multiply(centred, centred));
+      const hlo::Value factor = b.rsqrt(b.add(variance, b.full_like(variance, 1e-5)));
+      check({x, scale},
+            b.multiply(b.multiply(centred, spread(factor)), b.broadcast_in_dim(scale, dims, {{last}})));
+    }
+}
+
+TEST_CASE("planted: threads of a chain that do not meet between kernels", "[grid_chains][planted]") {
+  const EmittedKernels emitted;
+  runs().change = [](llvm::Module& module) {
+    std::vector<llvm::Instruction*> meetings;
+    for (llvm::Function& f : module)
+      for (llvm::BasicBlock& block : f)
+        for (llvm::Instruction& i : block)
+          if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+              call && call->getIntrinsicID() == llvm::Intrinsic::nvvm_barrier0)
+            meetings.push_back(call);
+    for (llvm::Instruction* i : meetings) i->eraseFromParent();
+  };
+  hlo::Builder b;
+  const hlo::Value x = hlo::make_parameter(*hlo::array_type(hlo::DType::kF32, hlo::Dims{5, 45}));
+  const hlo::Value sum = b.reduce_sum(x, {{1}});
+  const ComputationPtr program =
+      *hlo::Computation::make({{x}}, {{b.subtract(x, b.broadcast_in_dim(sum, x.dims(), {{0}}))}});
+  CHECK(testing::difference(program, in_order(true), 7) != "");
 }
 
 TEST_CASE("planted: kernels of whole programs that write past the end", "[grid_programs][planted]") {

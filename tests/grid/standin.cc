@@ -174,13 +174,17 @@ llvm::Expected<llvm::orc::LLJIT*> linker() {
 }  // namespace
 
 struct StandIn::State {
-  jit::LoopKernel kernel;
-  jit::GridSchedule schedule;
+  std::vector<jit::GridPart> parts;
   Special special;
   std::unique_ptr<Block> block;
   bool meets = false;
   llvm::orc::LLJIT* jit = nullptr;
   llvm::orc::JITDylib* library = nullptr;
+
+  // Addresses of the buffers; one memory has one.
+  std::vector<int64_t> place(std::span<const Region> buffers, std::vector<Region> more);
+  std::string launch(std::string_view entry, int64_t blocks, const std::vector<int64_t>& parameters,
+                     std::mt19937_64* random);
 
   ~State() {
     if (library) llvm::consumeError(jit->getExecutionSession().removeJITDylib(*library));
@@ -194,17 +198,21 @@ bool StandIn::meets() const { return state_->meets; }
 absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
                                                        void (*change)(llvm::Module&)) {
+  return make({{kernel, schedule}}, change);
+}
+
+absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(std::vector<jit::GridPart> parts,
+                                                       void (*change)(llvm::Module&)) {
   auto state = std::make_unique<State>();
-  state->kernel = kernel;
-  state->schedule = schedule;
+  state->parts = std::move(parts);
   auto jit = linker();
   if (!jit) return failed(jit.takeError());
   state->jit = *jit;
   auto context = std::make_unique<llvm::LLVMContext>();
-  drop_unused(state->kernel);
+  for (jit::GridPart& p : state->parts) drop_unused(p.kernel);
   auto machine = jit::codegen::grid_machine("");
   if (!machine) return absl::InternalError("no target machine for a grid");
-  auto module = jit::codegen::emit_grid_module(state->kernel, schedule, **machine, *context);
+  auto module = jit::codegen::emit_grid_module(state->parts, **machine, *context);
   if (!module) return failed(module.takeError());
   if (change) change(**module);
   (*module)->setTargetTriple(state->jit->getTargetTriple().str());
@@ -225,12 +233,7 @@ absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(const jit::LoopKernel& ke
   return std::unique_ptr<StandIn>(new StandIn(std::move(state)));
 }
 
-std::string StandIn::run(std::span<const Region> buffers, std::span<const int64_t> args, Seed seed) {
-  State& s = *state_;
-  const auto plan = jit::grid_plan(s.kernel, s.schedule, args);
-  if (!plan.ok()) return std::string(plan.status().message());
-  std::vector<char> scratch(static_cast<size_t>(plan->scratch_bytes), static_cast<char>(0xa7));
-  // One memory has one address.
+std::vector<int64_t> StandIn::State::place(std::span<const Region> buffers, std::vector<Region> more) {
   std::vector<Region> regions;
   std::vector<size_t> region_of;
   for (const Region& b : buffers) {
@@ -238,39 +241,76 @@ std::string StandIn::run(std::span<const Region> buffers, std::span<const int64_
     while (r < regions.size() && (regions[r].data != b.data || b.bytes == 0)) ++r;
     if (r == regions.size()) regions.push_back(b);
     regions[r].writable |= b.writable;
+    regions[r].bytes = std::max(regions[r].bytes, b.bytes);
     region_of.push_back(r);
   }
-  int32_t stop = 0;
-  const size_t stop_region = regions.size();
-  regions.push_back({reinterpret_cast<char*>(&stop), sizeof(stop), false});
-  const size_t scratch_region = regions.size();
-  regions.push_back({scratch.data(), plan->scratch_bytes, true});
-  s.block->set_regions(regions);
-  s.block->clear_fault();
-  std::mt19937_64 random(seed);
-  for (const jit::GridLaunch& launch : plan->launches) {
-    std::vector<int64_t> parameters;
-    for (size_t r : region_of) parameters.push_back(static_cast<int64_t>(s.block->address_of(r)));
-    parameters.insert(parameters.end(), args.begin(), args.end());
-    if (holds_question(s.kernel))
-      parameters.push_back(static_cast<int64_t>(s.block->address_of(stop_region)));
-    if (has_partials(s.schedule)) {
-      const auto scratch_at = static_cast<int64_t>(s.block->address_of(scratch_region));
-      parameters.insert(parameters.end(), {scratch_at + launch.from, scratch_at + launch.to, launch.count});
-    }
-    auto symbol = s.jit->lookup(*s.library, "call_" + std::string(launch.entry));
-    if (!symbol) return llvm::toString(symbol.takeError());
-    auto* entry = symbol->toPtr<void (*)(const int64_t*)>();
-    std::vector<int32_t> order(static_cast<size_t>(launch.blocks));
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-    if (seed) std::shuffle(order.begin(), order.end(), random);
-    for (int32_t block : order) {
-      s.block->run(
-          block, s.meets, [&] { entry(parameters.data()); }, seed ? &random : nullptr);
-      if (!s.block->fault().empty()) return s.block->fault();
-    }
+  for (const Region& m : more) {
+    region_of.push_back(regions.size());
+    regions.push_back(m);
+  }
+  block->set_regions(regions);
+  block->clear_fault();
+  std::vector<int64_t> addresses;
+  for (size_t r : region_of) addresses.push_back(static_cast<int64_t>(block->address_of(r)));
+  return addresses;
+}
+
+std::string StandIn::State::launch(std::string_view entry, int64_t blocks,
+                                   const std::vector<int64_t>& parameters, std::mt19937_64* random) {
+  auto symbol = jit->lookup(*library, "call_" + std::string(entry));
+  if (!symbol) return llvm::toString(symbol.takeError());
+  auto* call = symbol->toPtr<void (*)(const int64_t*)>();
+  std::vector<int32_t> order(static_cast<size_t>(blocks));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  if (random) std::shuffle(order.begin(), order.end(), *random);
+  for (int32_t number : order) {
+    block->run(
+        number, meets, [&] { call(parameters.data()); }, random);
+    if (!block->fault().empty()) return block->fault();
   }
   return "";
+}
+
+std::string StandIn::run(std::span<const Region> buffers, std::span<const int64_t> args, Seed seed) {
+  State& s = *state_;
+  const jit::LoopKernel& kernel = s.parts[0].kernel;
+  const jit::GridSchedule& schedule = s.parts[0].schedule;
+  const auto plan = jit::grid_plan(kernel, schedule, args);
+  if (!plan.ok()) return std::string(plan.status().message());
+  std::vector<char> scratch(static_cast<size_t>(plan->scratch_bytes), static_cast<char>(0xa7));
+  int32_t stop = 0;
+  const std::vector<int64_t> at = s.place(buffers, {{reinterpret_cast<char*>(&stop), sizeof(stop), false},
+                                                    {scratch.data(), plan->scratch_bytes, true}});
+  std::mt19937_64 random(seed);
+  for (const jit::GridLaunch& launch : plan->launches) {
+    std::vector<int64_t> parameters(at.begin(), at.begin() + static_cast<int64_t>(buffers.size()));
+    parameters.insert(parameters.end(), args.begin(), args.end());
+    if (holds_question(kernel)) parameters.push_back(at[buffers.size()]);
+    if (has_partials(schedule))
+      parameters.insert(parameters.end(), {at.back() + launch.from, at.back() + launch.to, launch.count});
+    std::string fault = s.launch(launch.entry, launch.blocks, parameters, seed ? &random : nullptr);
+    if (!fault.empty()) return fault;
+  }
+  return "";
+}
+
+std::string StandIn::run_chain(std::span<const Region> buffers, std::span<const int64_t> args, Rows rows,
+                               Seed seed) {
+  State& s = *state_;
+  const std::vector<int64_t> at = s.place(buffers, {});
+  std::vector<int64_t> parameters;
+  size_t buffer = 0;
+  for (const jit::GridPart& p : s.parts) {
+    for (size_t i = 0; i < p.kernel.buffers.size(); ++i) parameters.push_back(at[buffer++]);
+    const std::span<const int64_t> own = args.first(p.kernel.num_args);
+    args = args.subspan(p.kernel.num_args);
+    parameters.insert(parameters.end(), own.begin(), own.end());
+    parameters.push_back(jit::chain_units(p.kernel, own, rows.rows));
+  }
+  parameters.insert(parameters.end(), {rows.rows, rows.block_rows});
+  std::mt19937_64 random(seed);
+  return s.launch(jit::kGridChain, (rows.rows + rows.block_rows - 1) / rows.block_rows, parameters,
+                  seed ? &random : nullptr);
 }
 
 }  // namespace lamina::grid

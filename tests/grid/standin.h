@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jit/kernel/grid.h"
+#include "jit/kernel/grid_chain.h"
 
 namespace llvm {
 class Module;
@@ -43,11 +43,19 @@ class StandIn {
   static absl::StatusOr<std::unique_ptr<StandIn>> make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
                                                        void (*change)(llvm::Module&) = nullptr);
+  // Of one kernel, or of a chain.
+  static absl::StatusOr<std::unique_ptr<StandIn>> make(std::vector<jit::GridPart> parts,
+                                                       void (*change)(llvm::Module&) = nullptr);
   ~StandIn();
 
   // Runs what grid_plan says for these arguments; buffers that are given twice are one memory. Gives what
   // went wrong, empty if nothing did.
   std::string run(std::span<const Region> buffers, std::span<const int64_t> args, Seed seed);
+  // The same of a chain: buffers and arguments of all its kernels.
+  struct Rows {
+    int64_t rows, block_rows;
+  };
+  std::string run_chain(std::span<const Region> buffers, std::span<const int64_t> args, Rows rows, Seed seed);
   // Whether threads of it meet others.
   bool meets() const;
 

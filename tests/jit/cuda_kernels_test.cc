@@ -156,7 +156,8 @@ TEST_CASE("planted: a launch that the plan does not hold", "[cuda][planted]") {
   REQUIRE(spec.ok());
   const std::vector<int64_t> args{1000};
   const auto schedule = jit::favoured_grid(*spec, args);
-  const auto kernel = *cuda_client().kernels().get(*spec, schedule, 90);
+  const auto kernel =
+      *cuda_client().kernels().get({{*spec, schedule}}, 90, jit::cuda::CudaKernels::Code::kNow);
   auto& stream = static_cast<jit::cuda::CudaStream&>(cuda_device().stream());
   REQUIRE(stream.after(from->written()).ok());
   std::vector<uint64_t> values{from->address().bits(), to->address().bits(), 1000};

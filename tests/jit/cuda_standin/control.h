@@ -56,13 +56,15 @@ struct StandinKernel {
 };
 
 // All launches of a kernel's plan, on memory of the host: texts of kernel and schedule, arguments, and where
-// each buffer begins and how many bytes of it there are.
+// each buffer begins and how many bytes of it there are. Of a chain these of all kernels, and how many rows
+// there are and a block makes, which is 0 else.
 struct StandinRun {
   const char *kernel, *schedule;
   const int64_t* args;
   int num_args, num_buffers;
   char* const* buffers;
   const int64_t* bytes;
+  int64_t rows, block_rows;
 };
 
 struct StandinControl {

@@ -228,14 +228,17 @@ void run_by(const char* (*runner)(const StandinRun*), const KernelTwin& twin,
             std::span<const uint64_t> values, const std::vector<int64_t>& bytes) {
   const std::vector<int64_t> args = twin.args(values);
   std::vector<char*> buffers;
-  for (size_t i = 0; i < twin.buffers(); ++i) buffers.push_back(reinterpret_cast<char*>(values[i]));
+  for (size_t i : twin.addresses()) buffers.push_back(reinterpret_cast<char*>(values[i]));
+  const auto [rows, block_rows] = twin.rows(values);
   const StandinRun run{twin.kernel_text().c_str(),
                        twin.schedule_text().c_str(),
                        args.data(),
                        static_cast<int>(args.size()),
                        static_cast<int>(buffers.size()),
                        buffers.data(),
-                       bytes.data()};
+                       bytes.data(),
+                       rows,
+                       block_rows};
   if (const std::string fault = runner(&run); !fault.empty()) standin().violation(fault);
 }
 
@@ -248,15 +251,13 @@ Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned
     standin().violation(std::move(why));
     return Result::kInvalidValue;
   }
-  std::vector<int64_t> bytes;
-  for (size_t i = 0; i < twin->buffers(); ++i) {
-    bytes.push_back(twin->bytes_of(static_cast<uint32_t>(i), twin->args(values)));
-    if (bytes.back() < 0) bytes.back() = bytes_after(values[i]);
-  }
+  const std::vector<size_t> addresses = twin->addresses();
+  std::vector<int64_t> bytes = twin->bytes(values);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] < 0) bytes[i] = bytes_after(values[addresses[i]]);
   standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", function.entry),
                     twin->touches(function.entry, values), [=, entry = function.entry]() mutable {
-                      for (size_t i = 0; i < twin->buffers(); ++i)
-                        values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+                      for (size_t i : addresses) values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
                       if (!standin().runner)
                         twin->run(entry, values);
                       else if (twin->does_all(entry))

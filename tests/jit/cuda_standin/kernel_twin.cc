@@ -10,36 +10,19 @@ using namespace lamina;
 using namespace lamina::jit;
 using How = FakeQueues::Access;
 
-std::shared_ptr<const KernelTwin> KernelTwin::of_image(std::string_view image) {
-  constexpr std::string_view kComment = "// ";
-  std::string text;
-  while (image.starts_with(kComment)) {
-    const size_t end = image.find('\n');
-    if (end == image.npos) break;
-    str_append(&text, image.substr(kComment.size(), end - kComment.size()), "\n");
-    image.remove_prefix(end + 1);
-  }
-  const size_t schedule = text.rfind("schedule grid ");
-  if (schedule == text.npos) return nullptr;
-  absl::StatusOr<LoopKernel> kernel = parse_kernel(std::string_view(text).substr(0, schedule));
-  absl::StatusOr<GridSchedule> how = parse_grid_schedule(std::string_view(text).substr(schedule));
-  if (!kernel.ok() || !how.ok()) return nullptr;
-  return std::shared_ptr<const KernelTwin>(new KernelTwin(*std::move(kernel), *how));
-}
-
-bool KernelTwin::has_entry(std::string_view entry) const {
+bool LoopTwin::has_entry(std::string_view entry) const {
   return has_chunks() ? entry == kGridChunks || entry == kGridPartials || entry == kGridFinish
                       : entry == kGridEntry;
 }
 
-size_t KernelTwin::parameters() const {
+size_t LoopTwin::parameters() const {
   return buffers() + kernel_.num_args + (holds_question(kernel_) ? 1 : 0) + (has_chunks() ? 3 : 0);
 }
 
-KernelTwin::Launch KernelTwin::launch_of(std::span<const uint64_t> values) const {
+LoopTwin::Launch LoopTwin::launch_of(std::span<const uint64_t> values) const {
   Launch out;
   for (uint64_t v : values.subspan(buffers(), kernel_.num_args)) out.args.push_back(static_cast<int64_t>(v));
-  if (has_chunks()) {
+  if (has_chunks() && values.size() == parameters()) {
     const auto last = values.last(3);
     out.from = last[0];
     out.to = last[1];
@@ -48,25 +31,24 @@ KernelTwin::Launch KernelTwin::launch_of(std::span<const uint64_t> values) const
   return out;
 }
 
-int64_t KernelTwin::outputs(const std::vector<int64_t>& args) const {
+int64_t LoopTwin::outputs(const std::vector<int64_t>& args) const {
   int64_t n = 1;
   for (int d = 0; d < kernel_.parallel_rank; ++d) n *= args[static_cast<size_t>(d)];
   return n;
 }
 
-std::string KernelTwin::refusal(std::string_view entry, std::span<const uint64_t> values, unsigned blocks,
-                                unsigned threads) const {
+std::string LoopTwin::refusal(std::string_view entry, std::span<const uint64_t> values,
+                              unsigned blocks) const {
   const Launch launch = launch_of(values);
   const absl::StatusOr<GridPlan> plan = grid_plan(kernel_, schedule_, launch.args);
   if (!plan.ok()) return std::string(plan.status().message());
-  if (threads != kGridThreads) return str_cat("a kernel is launched with ", threads, " threads");
   for (const GridLaunch& l : plan->launches)
     if (l.entry == entry && l.blocks == blocks && l.count == launch.count) return "";
   return str_cat("no plan launches ", blocks, " blocks of ", entry, " with ", launch.count, " results");
 }
 
-std::optional<std::pair<int64_t, int64_t>> KernelTwin::reach(const jit::Access& access,
-                                                             const std::vector<int64_t>& args) const {
+std::optional<std::pair<int64_t, int64_t>> LoopTwin::reach(const jit::Access& access,
+                                                           const std::vector<int64_t>& args) const {
   const std::vector<int64_t> steps = resolved(access, args);
   const int nest = kernel_.parallel_rank + kernel_.reduce_rank;
   int64_t low = steps[kMaxLoopRank], high = low + 1;
@@ -80,8 +62,8 @@ std::optional<std::pair<int64_t, int64_t>> KernelTwin::reach(const jit::Access& 
   return std::pair(low, high);
 }
 
-std::vector<KernelTwin::Touch> KernelTwin::touches(std::string_view entry,
-                                                   std::span<const uint64_t> values) const {
+std::vector<LoopTwin::Touch> LoopTwin::touches(std::string_view entry,
+                                               std::span<const uint64_t> values) const {
   const Launch launch = launch_of(values);
   std::vector<Touch> out;
   const auto elements = [&](uint32_t buffer, int64_t begin, int64_t end, How how) {
@@ -130,7 +112,12 @@ std::vector<KernelTwin::Touch> KernelTwin::touches(std::string_view entry,
   return out;
 }
 
-int64_t KernelTwin::bytes_of(uint32_t buffer, const std::vector<int64_t>& args) const {
+int64_t LoopTwin::units(std::span<const uint64_t> values, int64_t rows) const {
+  return chain_units(kernel_, launch_of(values).args, rows);
+}
+
+int64_t LoopTwin::bytes_of(uint32_t buffer, std::span<const uint64_t> values) const {
+  const std::vector<int64_t> args = launch_of(values).args;
   bool computed = false;
   for_each_section(kernel_, [&](const std::vector<KernelInstr>& section) {
     for (const KernelInstr& i : section) {
@@ -146,7 +133,7 @@ int64_t KernelTwin::bytes_of(uint32_t buffer, const std::vector<int64_t>& args) 
   return end * hlo::byte_size(kernel_.buffers[buffer].type);
 }
 
-void KernelTwin::run(std::string_view entry, std::span<const uint64_t> values) const {
+void LoopTwin::run(std::string_view entry, std::span<const uint64_t> values) const {
   if (!does_all(entry)) return;
   const Launch launch = launch_of(values);
   std::vector<void*> pointers;
@@ -158,4 +145,115 @@ void KernelTwin::run(std::string_view entry, std::span<const uint64_t> values) c
   CancelQuestion never;
   never.ask = [](CancelQuestion*) -> int32_t { return 0; };
   interpreter_.run(pointers.data(), launch.args.data(), 0, all / inner, 0, inner, &never.flag);
+}
+
+std::shared_ptr<const KernelTwin> KernelTwin::of_image(std::string_view image) {
+  constexpr std::string_view kComment = "// ";
+  std::string text;
+  while (image.starts_with(kComment)) {
+    const size_t end = image.find('\n');
+    if (end == image.npos) break;
+    str_append(&text, image.substr(kComment.size(), end - kComment.size()), "\n");
+    image.remove_prefix(end + 1);
+  }
+  const size_t schedule = text.find("schedule grid ");
+  if (schedule == text.npos) return nullptr;
+  const std::string_view all = text;
+  absl::StatusOr<std::vector<GridPart>> parts =
+      parse_grid_parts(all.substr(0, schedule), all.substr(schedule));
+  if (!parts.ok()) return nullptr;
+  return std::shared_ptr<const KernelTwin>(new KernelTwin(*std::move(parts)));
+}
+
+KernelTwin::KernelTwin(std::vector<GridPart> parts)
+    : kernel_text_(kernel_texts(parts)), schedule_text_(schedule_texts(parts)) {
+  for (GridPart& part : parts) loops_.push_back(std::make_unique<const LoopTwin>(std::move(part)));
+}
+
+template <typename F>
+void KernelTwin::each(F f) const {
+  size_t first = 0;
+  for (const auto& loop : loops_) {
+    f(*loop, first);
+    first += loop->buffers() + loop->args() + 1;  // of a chain
+  }
+}
+
+bool KernelTwin::has_entry(std::string_view entry) const {
+  return is_chain() ? entry == kGridChain : loops_[0]->has_entry(entry);
+}
+
+size_t KernelTwin::parameters() const {
+  if (!is_chain()) return loops_[0]->parameters();
+  size_t count = 2;
+  for (const auto& loop : loops_) count += loop->buffers() + loop->args() + 1;
+  return count;
+}
+
+std::vector<size_t> KernelTwin::addresses() const {
+  std::vector<size_t> out;
+  each([&](const LoopTwin& loop, size_t first) {
+    for (size_t i = 0; i < loop.buffers(); ++i) out.push_back(first + i);
+  });
+  return out;
+}
+
+std::vector<int64_t> KernelTwin::bytes(Values values) const {
+  std::vector<int64_t> out;
+  each([&](const LoopTwin& loop, size_t first) {
+    for (uint32_t i = 0; i < loop.buffers(); ++i) out.push_back(loop.bytes_of(i, values.subspan(first)));
+  });
+  return out;
+}
+
+std::pair<int64_t, int64_t> KernelTwin::rows(Values values) const {
+  if (!is_chain()) return {0, 0};
+  return {static_cast<int64_t>(values[values.size() - 2]), static_cast<int64_t>(values.back())};
+}
+
+std::string KernelTwin::refusal(std::string_view entry, Values values, unsigned blocks,
+                                unsigned threads) const {
+  if (threads != kGridThreads) return str_cat("a kernel is launched with ", threads, " threads");
+  if (!is_chain()) return loops_[0]->refusal(entry, values, blocks);
+  const auto [rows, block_rows] = this->rows(values);
+  std::string why;
+  each([&](const LoopTwin& loop, size_t first) {
+    const Values own = values.subspan(first);
+    const auto units = static_cast<int64_t>(own[loop.buffers() + loop.args()]);
+    if (units != loop.units(own, rows)) why = str_cat("a row of a chain is no ", units, " units");
+  });
+  if (block_rows < 1 || (rows + block_rows - 1) / block_rows != blocks)
+    why = str_cat(blocks, " blocks of ", block_rows, " rows are not ", rows);
+  return why;
+}
+
+std::vector<KernelTwin::Touch> KernelTwin::touches(std::string_view entry, Values values) const {
+  if (!is_chain()) return loops_[0]->touches(entry, values);
+  std::vector<Touch> out;
+  each([&](const LoopTwin& loop, size_t first) {
+    // What a kernel before has written is no read from before the launch.
+    const std::vector<Touch> before = out;
+    for (const Touch& t : loop.touches(kGridEntry, values.subspan(first)))
+      if (t.access == How::kWrite || std::none_of(before.begin(), before.end(), [&](const Touch& w) {
+            return w.access == How::kWrite && w.at.bits() <= t.at.bits() &&
+                   t.at.bits() + static_cast<uint64_t>(t.bytes) <=
+                       w.at.bits() + static_cast<uint64_t>(w.bytes);
+          }))
+        out.push_back(t);
+  });
+  return out;
+}
+
+void KernelTwin::run(std::string_view entry, Values values) const {
+  if (!is_chain()) return loops_[0]->run(entry, values);
+  each([&](const LoopTwin& loop, size_t first) { loop.run(kGridEntry, values.subspan(first)); });
+}
+
+std::vector<int64_t> KernelTwin::args(Values values) const {
+  std::vector<int64_t> out;
+  each([&](const LoopTwin& loop, size_t first) {
+    for (uint64_t v : values.subspan(first + loop.buffers(), loop.args()))
+      out.push_back(static_cast<int64_t>(v));
+  });
+  return out;
 }

@@ -1,0 +1,128 @@
+#include "jit/kernel/grid_chain.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+namespace lamina::jit {
+namespace {
+
+// Elements that keep the threads of a block busy, and blocks that keep a device busy.
+constexpr int64_t kBlockElements = 4096, kFullBlocks = 1024;
+// Rows of so many elements are reduced by a block where it has few of them.
+constexpr int64_t kLongRow = 512, kFewRows = 8;
+
+int64_t outputs_of(const LoopKernel& k, std::span<const int64_t> args) {
+  return product_of(args.first(k.parallel_rank));
+}
+int64_t reduced_of(const LoopKernel& k, std::span<const int64_t> args) {
+  return product_of(args.subspan(k.parallel_rank, k.reduce_rank));
+}
+
+// Elements that a row is made of.
+int64_t row_elements(const ChainedKernel& c, int64_t rows) {
+  return outputs_of(*c.kernel, c.args) / rows * std::max<int64_t>(reduced_of(*c.kernel, c.args), 1);
+}
+
+// The text up to the end of its first kernel.
+std::string_view take_kernel(std::string_view& text) {
+  constexpr std::string_view kEnd = "\nend\n";
+  const size_t end = text.find(kEnd);
+  const std::string_view taken = text.substr(0, end == text.npos ? end : end + kEnd.size());
+  text.remove_prefix(taken.size());
+  return taken;
+}
+std::string_view take_line(std::string_view& text) {
+  const size_t end = text.find('\n');
+  const std::string_view taken = text.substr(0, end == text.npos ? end : end + 1);
+  text.remove_prefix(taken.size());
+  return taken;
+}
+
+}  // namespace
+
+std::string kernel_texts(std::span<const GridPart> parts) {
+  std::string out;
+  for (const GridPart& p : parts) out += to_string(p.kernel);
+  return out;
+}
+
+std::string schedule_texts(std::span<const GridPart> parts) {
+  std::string out;
+  for (const GridPart& p : parts) out += to_string(p.schedule);
+  return out;
+}
+
+absl::StatusOr<std::vector<GridPart>> parse_grid_parts(std::string_view kernels, std::string_view schedules) {
+  std::vector<GridPart> parts;
+  do {
+    absl::StatusOr<LoopKernel> kernel = parse_kernel(take_kernel(kernels));
+    if (!kernel.ok()) return kernel.status();
+    const absl::StatusOr<GridSchedule> schedule = parse_grid_schedule(take_line(schedules));
+    if (!schedule.ok()) return schedule.status();
+    parts.push_back({*std::move(kernel), *schedule});
+  } while (!kernels.empty() && !schedules.empty());
+  if (!kernels.empty() || !schedules.empty())
+    return absl::InvalidArgumentError("there are not as many schedules as kernels");
+  return parts;
+}
+
+bool joins_chains(const LoopKernel& kernel, std::span<const int64_t> args) {
+  if (kernel.parallel_rank == 0 || outputs_of(kernel, args) == 0 || !kernel.repeats.empty()) return false;
+  switch (favoured_grid(kernel, args).form) {
+    case GridForm::kElements:
+      return true;
+    case GridForm::kHalfWarp:
+    case GridForm::kChunks:
+    case GridForm::kBlocks:
+      return reduced_of(kernel, args) <= kReduceChunk ||
+             (reduced_of(kernel, args) <= most_chained(kernel) &&
+              block_rows_schedule(kernel, args).form == GridForm::kBlocks);
+    default:
+      return false;
+  }
+}
+
+int64_t chain_units(const LoopKernel& kernel, std::span<const int64_t> args, int64_t rows) {
+  const int rank =
+      kernel.has_reduction || kernel.parallel_rank == 1 ? kernel.parallel_rank : kernel.parallel_rank - 1;
+  return product_of(args.first(static_cast<size_t>(rank))) / rows;
+}
+
+ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows) {
+  int64_t most = 1;
+  for (const ChainedKernel& c : chain) most = std::max(most, row_elements(c, rows));
+  ChainPlan plan;
+  while (plan.block_rows * 2 * most <= kBlockElements && rows / (plan.block_rows * 2) >= kFullBlocks)
+    plan.block_rows *= 2;
+  plan.blocks = (rows + plan.block_rows - 1) / plan.block_rows;
+  for (const ChainedKernel& c : chain) {
+    GridSchedule s = favoured_grid(*c.kernel, c.args);
+    if (c.kernel->has_reduction) {
+      const int64_t results = plan.block_rows * chain_units(*c.kernel, c.args, rows);
+      const bool by_block = reduced_of(*c.kernel, c.args) > kReduceChunk ||
+                            (reduced_of(*c.kernel, c.args) >= kLongRow && results <= kFewRows);
+      s = by_block ? block_rows_schedule(*c.kernel, c.args) : half_warp_schedule(*c.kernel, c.args);
+    } else if (c.kernel->parallel_rank == 1) {
+      s = {};  // rows begin anywhere
+    }
+    plan.schedules.push_back(s);
+  }
+  return plan;
+}
+
+absl::Status check_chain(std::span<const GridPart> parts) {
+  for (const GridPart& p : parts) {
+    if (absl::Status s = grid_takes(p.kernel); !s.ok()) return s;
+    const GridForm form = p.schedule.form;
+    const bool fits = p.kernel.has_reduction ? form == GridForm::kHalfWarp || form == GridForm::kBlocks
+                                             : form == GridForm::kElements && (p.kernel.parallel_rank > 1 ||
+                                                                               p.schedule == GridSchedule());
+    if (!fits || p.kernel.parallel_rank == 0 || holds_question(p.kernel))
+      return absl::InvalidArgumentError(
+          absl::StrCat("no kernel of a chain has this schedule: ", to_string(p.schedule)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lamina::jit
