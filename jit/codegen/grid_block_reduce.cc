@@ -2,6 +2,8 @@
 //
 // All threads load and make elements, a stage of them at a time, and leave them in shared memory; as many
 // threads as the tree has lanes walk the stage in order, while the loads of the next one are under way.
+#include <llvm/IR/Intrinsics.h>
+
 #include "jit/codegen/grid_reduce.h"
 
 namespace lamina::jit::codegen {
@@ -19,7 +21,7 @@ class BlockReduction {
         lanes_(tree_lanes(parts.kernel)),
         per_thread_(static_cast<unsigned>(row_lanes(parts.kernel))),
         stage_(kGridThreads * per_thread_ * parts.schedule.vectors),
-        tree_(parts, kGridThreads, 1, 1) {
+        tree_(parts, lanes_, 1, 1) {
     for (size_t v = 0; v < reduced_values(c_); ++v) {
       offsets_.push_back(bytes_);
       bytes_ += stage_ * hlo::byte_size(reduced_type(c_, v));
@@ -36,6 +38,7 @@ class BlockReduction {
   Values walk(Value* first_stage, Value* count, const Values& lane);
   void begin();
   Values reduce(RowElements& elements, Value* chunk_start, Value* chunk_end);
+  Values fold(SharedTree& published, Value* count);
 
   GridParts& c_;
   FunctionBuilder& f_;
@@ -55,64 +58,83 @@ Value* BlockReduction::address(Value* element, size_t v) {
   return b_.CreateGEP(f_.prims().memory_type(reduced_type(c_, v), 1), base, element);
 }
 
-// This thread's elements of the stage that begins at `base`.
+// This thread's elements of the stage that begins at `base`, which has some.
 Values BlockReduction::load(RowElements& elements, Value* base, Value* end) {
+  // Whole vectors past the end are the last one once more.
+  const bool exact = c_.schedule.exact;
+  Value* last = b_.CreateSub(end, f_.i64(per_thread_));
   Values starts;
   for (uint32_t j = 0; j < c_.schedule.vectors; ++j) {
     Value* vector = b_.CreateAdd(thread_, f_.i64(j * kGridThreads));
-    starts.push_back(b_.CreateAdd(base, b_.CreateMul(vector, f_.i64(per_thread_))));
+    Value* start = b_.CreateAdd(base, b_.CreateMul(vector, f_.i64(per_thread_)));
+    starts.push_back(exact ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, start, last) : start);
   }
   Values made;
-  for (const Values& e : elements.at(per_thread_, starts, end, false))
+  for (const Values& e : elements.at(per_thread_, starts, end, exact))
     made.insert(made.end(), e.begin(), e.end());
   return made;
 }
 
 void BlockReduction::keep(const Values& made) {
   const size_t m = reduced_values(c_);
-  for (size_t i = 0; i < made.size() / m; ++i) {
-    Value* vector = b_.CreateAdd(thread_, f_.i64(static_cast<int64_t>(i / per_thread_) * kGridThreads));
-    Value* element = b_.CreateAdd(b_.CreateMul(vector, f_.i64(per_thread_)),
-                                  f_.i64(static_cast<int64_t>(i % per_thread_)));
+  for (uint32_t j = 0; j < c_.schedule.vectors; ++j) {
+    Value* vector = b_.CreateAdd(thread_, f_.i64(j * kGridThreads));
+    Value* element = b_.CreateMul(vector, f_.i64(per_thread_));
     for (size_t v = 0; v < m; ++v) {
       const DType t = reduced_type(c_, v);
-      b_.CreateAlignedStore(f_.prims().to_memory(made[i * m + v], t, 1), address(element, v),
-                            llvm::Align(static_cast<uint64_t>(hlo::byte_size(t))));
+      Values side_by_side;
+      for (unsigned k = 0; k < per_thread_; ++k)
+        side_by_side.push_back(f_.prims().to_memory(made[(j * per_thread_ + k) * m + v], t, 1));
+      c_.lanes.store_vector(t, address(element, v), side_by_side);
     }
   }
 }
 
-// This thread's lane after the `count` elements of a stage.
+// This thread's lane after the `count` elements of a stage: some at a time, those past the end the first of
+// that time once more.
 Values BlockReduction::walk(Value* first_stage, Value* count, const Values& lane) {
+  constexpr int64_t kAtATime = 8;
   Value* begin = b_.CreateSelect(b_.CreateICmpSLT(thread_, f_.i64(lanes_)), thread_, count);
-  return f_.loop(begin, count, f_.i64(lanes_), lane, [&](Value* element, const Values& entering) {
-    Values e;
-    for (size_t v = 0; v < reduced_values(c_); ++v) {
-      const DType t = reduced_type(c_, v);
-      Value* raw = c_.lanes.load_one(f_.prims().memory_type(t, 1), address(element, v), nullptr, false);
-      e.push_back(f_.prims().from_memory(raw, t, 1));
+  return f_.loop(begin, count, f_.i64(kAtATime * lanes_), lane, [&](Value* element, const Values& entering) {
+    Values there;
+    std::vector<Values> e(kAtATime);
+    for (int64_t j = 0; j < kAtATime; ++j) {
+      Value* next = b_.CreateAdd(element, f_.i64(j * lanes_));
+      there.push_back(b_.CreateICmpSLT(next, count));
+      Value* from = b_.CreateSelect(there.back(), next, element);
+      for (size_t v = 0; v < reduced_values(c_); ++v) {
+        const DType t = reduced_type(c_, v);
+        Value* raw = c_.lanes.load_one(f_.prims().memory_type(t, 1), address(from, v), nullptr, false);
+        e[j].push_back(f_.prims().from_memory(raw, t, 1));
+      }
     }
-    Values r = c_.sections.combine(entering, e, 1);
     Value* first = b_.CreateAnd(first_stage, b_.CreateICmpEQ(element, thread_));
-    for (size_t v = 0; v < r.size(); ++v) r[v] = b_.CreateSelect(first, e[v], r[v]);
-    return r;
+    Values next = entering;
+    for (int64_t j = 0; j < kAtATime; ++j) {
+      const Values r = c_.sections.combine(next, e[j], 1);
+      for (size_t v = 0; v < r.size(); ++v)
+        next[v] = j == 0 ? b_.CreateSelect(first, e[j][v], r[v]) : b_.CreateSelect(there[j], r[v], next[v]);
+    }
+    return next;
   });
 }
 
-// What the chunk's elements give, in the first thread.
+// What the chunk's elements give, in the first thread. All threads have come by since what was shared before
+// was last read.
 Values BlockReduction::reduce(RowElements& elements, Value* chunk_start, Value* chunk_end) {
-  // A chunk without elements has no stage, and nothing to load.
-  Values first;
-  Value* any = b_.CreateICmpSLT(chunk_start, chunk_end);
-  llvm::BasicBlock *before = b_.GetInsertBlock(), *some = f_.block("load"), *after = f_.block("loaded");
-  b_.CreateCondBr(any, some, after);
-  b_.SetInsertPoint(some);
-  first = load(elements, chunk_start, chunk_end);
-  some = b_.GetInsertBlock();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
   const size_t own = per_thread_ * c_.schedule.vectors;
-  Values carried = f_.meet({{before, no_lanes(c_, own)}, {some, first}});
+  // A stage without elements has nothing to load.
+  const auto load_some = [&](Value* base) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *some = f_.block("load"), *after = f_.block("loaded");
+    b_.CreateCondBr(b_.CreateICmpSLT(base, chunk_end), some, after);
+    b_.SetInsertPoint(some);
+    const Values loaded = load(elements, base, chunk_end);
+    some = b_.GetInsertBlock();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    return f_.meet({{before, no_lanes(c_, own)}, {some, loaded}});
+  };
+  Values carried = load_some(chunk_start);
   const Values lane = no_lanes(c_, 1);
   carried.insert(carried.end(), lane.begin(), lane.end());
   const Values ended =
@@ -120,7 +142,7 @@ Values BlockReduction::reduce(RowElements& elements, Value* chunk_start, Value* 
         const auto split = entering.begin() + static_cast<int64_t>(own * reduced_values(c_));
         keep(Values(entering.begin(), split));
         c_.rows.barrier();
-        Values next = load(elements, b_.CreateAdd(base, f_.i64(stage_)), chunk_end);
+        Values next = load_some(b_.CreateAdd(base, f_.i64(stage_)));
         Value* left = b_.CreateSub(chunk_end, base);
         Value* count = b_.CreateSelect(b_.CreateICmpSLT(left, f_.i64(stage_)), left, f_.i64(stage_));
         const Values walked = walk(b_.CreateICmpEQ(base, chunk_start), count, Values(split, entering.end()));
@@ -129,7 +151,39 @@ Values BlockReduction::reduce(RowElements& elements, Value* chunk_start, Value* 
         return next;
       });
   const Values mine(ended.begin() + static_cast<int64_t>(own * reduced_values(c_)), ended.end());
-  return tree_.fold(mine, b_.CreateSub(chunk_end, chunk_start), lanes_ / 2);
+  f_.if_then(b_.CreateICmpSLT(thread_, f_.i64(lanes_)), [&] { tree_.publish(thread_, mine); });
+  c_.rows.barrier();
+  return fold(tree_, b_.CreateSub(chunk_end, chunk_start));
+}
+
+// What the lanes that are published give, of which `count` hold something, in the first thread: the first
+// warp folds them, each thread those at distances of a warp.
+Values BlockReduction::fold(SharedTree& published, Value* count) {
+  const size_t m = reduced_values(c_);
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *warp = f_.block("warp"), *after = f_.block("folded");
+  b_.CreateCondBr(b_.CreateICmpSLT(thread_, f_.i64(kWarp)), warp, after);
+  b_.SetInsertPoint(warp);
+  std::vector<Values> mine;
+  for (int64_t lane = 0; lane < lanes_; lane += kWarp)
+    mine.push_back(published.published(b_.CreateAdd(thread_, f_.i64(lane)), 0));
+  const auto step = [&](Values& lane, const Values& partner, int64_t distance) {
+    Value* there = b_.CreateICmpSLT(b_.CreateAdd(thread_, f_.i64(distance)), count);
+    const Values r = c_.sections.combine(lane, partner, 1);
+    for (size_t v = 0; v < m; ++v) lane[v] = b_.CreateSelect(there, r[v], lane[v]);
+  };
+  for (int64_t stride = lanes_ / 2; stride >= kWarp; stride /= 2)
+    for (int64_t q = 0; q < stride / kWarp; ++q)
+      step(mine[static_cast<size_t>(q)], mine[static_cast<size_t>(q + stride / kWarp)], q * kWarp + stride);
+  for (int64_t stride = kWarp / 2; stride > 0; stride /= 2) {
+    Values partner;
+    for (size_t v = 0; v < m; ++v)
+      partner.push_back(c_.rows.from_thread(mine[0][v], reduced_type(c_, v), stride, kWarp));
+    step(mine[0], partner, stride);
+  }
+  warp = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  return f_.meet({{before, no_lanes(c_, 1)}, {warp, mine[0]}});
 }
 
 void BlockReduction::begin() {
@@ -150,7 +204,7 @@ void BlockReduction::emit() {
   c_.leave();
 }
 
-// Of a chain. Results of chunks are lanes of a tree of their own, and each is kept by one thread.
+// Of a chain. Results of chunks are lanes of a tree of their own.
 void BlockReduction::results(Value* first, Value* last) {
   begin();
   SharedTree chunk_results(c_, lanes_, 1, 1);
@@ -167,15 +221,13 @@ void BlockReduction::results(Value* first, Value* last) {
           b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(start, f_.i64(kReduceChunk)), total);
       const Values reduced = reduce(elements, start, end);
       f_.if_then(leads, [&] { chunk_results.publish(chunk, reduced); });
+      c_.rows.barrier();
       return reduced;
     });
-    // What a thread of the last fold has read is not written over before it has.
-    c_.rows.barrier();
     llvm::BasicBlock *before = b_.GetInsertBlock(), *several = f_.block("chunks"), *after = f_.block("row");
     b_.CreateCondBr(b_.CreateICmpSGT(chunks, f_.i64(1)), several, after);
     b_.SetInsertPoint(several);
-    const Values folded = chunk_results.fold_published(chunks, lanes_ / 2);
-    c_.rows.barrier();
+    const Values folded = fold(chunk_results, chunks);
     several = b_.GetInsertBlock();
     b_.CreateBr(after);
     b_.SetInsertPoint(after);

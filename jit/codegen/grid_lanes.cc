@@ -31,13 +31,14 @@ llvm::Align element_align(DType t) { return llvm::Align(static_cast<uint64_t>(hl
 
 }  // namespace
 
-GridLanes::GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained)
+GridLanes::GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained, bool exact)
     : LaneOps(f),
       kernel_(kernel),
       b_(f.builder()),
       prim_(f.prims()),
       variance_(kernel),
-      one_store_(!chained && stores_once(kernel)) {}
+      one_store_(!chained && stores_once(kernel)),
+      exact_(exact) {}
 
 // ---- addresses
 
@@ -167,6 +168,7 @@ Value* GridLanes::is_fast(std::span<const Making> lines, const std::vector<Group
   const Part& part = lines[0].part;
   Value* fast = nullptr;
   if (may_pass(part)) fast = b_.CreateICmpSLE(b_.CreateAdd(part.starts.back(), f_.i64(part.lanes)), part.end);
+  if (exact_) return fast;
   Value* odd = nullptr;  // bits of addresses that should not be there
   for (const Making& line : lines)
     for (const Group& group : groups) {

@@ -22,8 +22,9 @@ inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 
 class GridLanes : public LaneOps {
  public:
-  // `chained`: other kernels of the same launch may write what this one reads.
-  GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained);
+  // `chained`: other kernels of the same launch may write what this one reads. `exact`: as GridSchedule has
+  // it.
+  GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained, bool exact);
   // The function has been entered; `stop` is the address of the word that ends it, null for none.
   void enter(llvm::Value* stop) { stop_ = stop; }
 
@@ -74,6 +75,8 @@ class GridLanes : public LaneOps {
 
   // Whether what a load gives of a buffer stays as it is.
   bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
+  // Of memory's types, side by side at a multiple of their size together (at most 16 bytes of it).
+  void store_vector(DType t, llvm::Value* address, const Values& values);
   // A load of a value that is 0 where `predicate` (null: everywhere) is false.
   llvm::Value* load_one(llvm::Type* type, llvm::Value* address, llvm::Value* predicate, bool constant);
 
@@ -100,7 +103,6 @@ class GridLanes : public LaneOps {
   llvm::Value* is_fast(std::span<const Making> lines, const std::vector<Group>& groups);
   // Elements that follow each other in memory.
   Values load_vector(DType t, llvm::Value* address, unsigned count, bool constant);
-  void store_vector(DType t, llvm::Value* address, const Values& values);
   void fetch(std::span<Making> lines, const std::vector<Group>& groups, llvm::Value* fast);
   // What the section loads anew for each element, unguarded, but for `given`.
   std::vector<Group> fetched(const Row& row, const std::vector<uint32_t>& given) const;
@@ -112,6 +114,7 @@ class GridLanes : public LaneOps {
   PrimEmitter& prim_;
   Variance variance_;
   const bool one_store_;  // what is read and not written does not change until it was used
+  const bool exact_;
   llvm::Value* stop_ = nullptr;
   Making* making_ = nullptr;
 };

@@ -164,24 +164,9 @@ Values SharedTree::published(Value* row, unsigned k) {
   return e;
 }
 
+// Each step reads what the one before has published.
 Values SharedTree::fold(Values lanes, Value* count, int64_t stride) {
   publish(row_, lanes);
-  return fold_all(std::move(lanes), count, stride);
-}
-
-Values SharedTree::fold_published(Value* count, int64_t stride) {
-  BasicBlock *before = b_.GetInsertBlock(), *inside = f_.block("lane"), *after = f_.block("lanes");
-  b_.CreateCondBr(b_.CreateICmpSLT(row_, count), inside, after);
-  b_.SetInsertPoint(inside);
-  const Values mine = published(row_, 0);
-  inside = b_.GetInsertBlock();
-  b_.CreateBr(after);
-  b_.SetInsertPoint(after);
-  return fold_all(f_.meet({{before, no_lanes(c_, 1)}, {inside, mine}}), count, stride);
-}
-
-// Each step reads what the one before has published.
-Values SharedTree::fold_all(Values lanes, Value* count, int64_t stride) {
   for (; stride > 0; stride /= 2) {
     c_.rows.barrier();
     Value* partner = b_.CreateAdd(row_, f_.i64(stride));

@@ -69,14 +69,12 @@ class SharedTree {
   // `count` lanes, of which this thread holds one, fold from `stride` on; the first row has the result. All
   // threads of the block come by.
   Values fold(Values lanes, llvm::Value* count, int64_t stride);
-  // The same of one column of lanes that were published, which all threads can read.
-  Values fold_published(llvm::Value* count, int64_t stride);
+  // The same in steps of one's own: lane `k` of a row, once all have been published and threads have met.
   void publish(llvm::Value* row, const Values& lanes);
+  Values published(llvm::Value* row, unsigned k);
 
  private:
   llvm::Value* address(llvm::Value* row, unsigned k, size_t v);
-  Values published(llvm::Value* row, unsigned k);
-  Values fold_all(Values lanes, llvm::Value* count, int64_t stride);
   GridParts& c_;
   FunctionBuilder& f_;
   llvm::IRBuilder<>& b_;

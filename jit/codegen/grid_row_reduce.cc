@@ -20,9 +20,6 @@ using llvm::Value;
 
 namespace {
 
-// The lower half of a warp and the upper one shuffle among themselves: what `shfl` calls a segment of 16.
-constexpr uint32_t kAllThreads = ~uint32_t{0}, kHalfWarpSegments = 0x101f;
-
 class RowReduction {
  public:
   explicit RowReduction(GridParts& parts)
@@ -45,9 +42,10 @@ class RowReduction {
   Elements elements(const Values& starts, Value* end, bool whole);
   Values partial_element(Value* number);
   Values walk(Value* start, Value* end);
-  Values segment(Value* base, Value* start, Value* end, const Values& lanes);
-  Values whole_segments(Value* begin, Value* end, const Values& lanes);
-  Value* from_thread(Value* value, DType t, int64_t distance);
+  // Whether rows are whole segments.
+  bool is_exact() const { return body_ && c_.schedule.exact; }
+  Values part_of_segment(Value* base, Value* start, Value* end, const Values& lanes);
+  Values whole_segments(Value* begin, Value* end);
   Values fold(Values lanes, Value* count);
   Values lane(const Values& lanes, unsigned k) const { return lane_of(c_, lanes, k); }
 
@@ -94,8 +92,8 @@ RowReduction::Elements RowReduction::elements(const Values& starts, Value* end, 
 
 // ---- the tree
 
-// One segment, of which lanes may be missing; the first one starts the lanes.
-Values RowReduction::segment(Value* base, Value* start, Value* end, const Values& lanes) {
+// The last segment, of which lanes are missing.
+Values RowReduction::part_of_segment(Value* base, Value* start, Value* end, const Values& lanes) {
   Value* mine = b_.CreateAdd(base, first_lane_);
   const Elements e = elements({mine}, end, false);
   Value* first = b_.CreateICmpEQ(base, start);
@@ -110,19 +108,29 @@ Values RowReduction::segment(Value* base, Value* start, Value* end, const Values
   return next;
 }
 
-// Segments in which every lane has an element and held one before.
-Values RowReduction::whole_segments(Value* begin, Value* end, const Values& lanes) {
+// Segments in which every lane has an element, some at a time: of the last time, those past the end are the
+// first of that time once more, and change nothing. The first one of all starts the lanes.
+Values RowReduction::whole_segments(Value* begin, Value* end) {
   const int64_t vectors = c_.schedule.vectors;
-  return f_.loop(begin, end, f_.i64(vectors * lanes_), lanes, [&](Value* x, const Values& entering) {
-    Values starts;
-    for (int64_t j = 0; j < vectors; ++j)
-      starts.push_back(b_.CreateAdd(b_.CreateAdd(x, f_.i64(j * lanes_)), first_lane_));
+  const Values none = no_lanes(c_, per_thread_);
+  return f_.loop(begin, end, f_.i64(vectors * lanes_), none, [&](Value* x, const Values& entering) {
+    Values starts, there;
+    for (int64_t j = 0; j < vectors; ++j) {
+      Value* base = b_.CreateAdd(x, f_.i64(j * lanes_));
+      there.push_back(b_.CreateICmpSLT(base, end));
+      starts.push_back(b_.CreateAdd(j == 0 ? x : b_.CreateSelect(there[j], base, x), first_lane_));
+    }
     const Elements e = elements(starts, end, true);
+    Value* starts_lanes = b_.CreateICmpEQ(x, begin);
     Values next = entering;
     for (size_t i = 0; i < e.size(); ++i) {
       const auto k = static_cast<unsigned>(i % per_thread_);
-      const Values r = c_.sections.combine(lane(next, k), e[i], 1);
-      for (size_t v = 0; v < m_; ++v) next[k * m_ + v] = r[v];
+      const size_t j = i / per_thread_;
+      const Values a = lane(next, k);
+      const Values r = c_.sections.combine(a, e[i], 1);
+      for (size_t v = 0; v < m_; ++v)
+        next[k * m_ + v] =
+            j == 0 ? b_.CreateSelect(starts_lanes, e[i][v], r[v]) : b_.CreateSelect(there[j], r[v], a[v]);
     }
     return next;
   });
@@ -130,48 +138,17 @@ Values RowReduction::whole_segments(Value* begin, Value* end, const Values& lane
 
 // The lanes of this thread after the elements [start, end).
 Values RowReduction::walk(Value* start, Value* end) {
-  const Values none = no_lanes(c_, per_thread_);
-  BasicBlock *before = b_.GetInsertBlock(), *head = f_.block("segment"), *done = f_.block("walked");
-  b_.CreateCondBr(b_.CreateICmpSLT(start, end), head, done);
-  b_.SetInsertPoint(head);
-  llvm::PHINode* base = b_.CreatePHI(b_.getInt64Ty(), 2);
-  base->addIncoming(start, before);
-  Values lanes;
-  for (Value* v : none) {
-    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 2);
-    phi->addIncoming(v, before);
-    lanes.push_back(phi);
-  }
-  Values next = segment(base, start, end, lanes);
-  Value* from = b_.CreateAdd(base, f_.i64(lanes_));
-  Value* whole = b_.CreateAnd(b_.CreateSub(end, from), f_.i64(-lanes_ * c_.schedule.vectors));
-  next = whole_segments(from, b_.CreateAdd(from, whole), next);
-  Value* after = b_.CreateAdd(from, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole, f_.i64(0)));
-  BasicBlock* latch = b_.GetInsertBlock();
-  base->addIncoming(after, latch);
-  for (size_t i = 0; i < lanes.size(); ++i) llvm::cast<llvm::PHINode>(lanes[i])->addIncoming(next[i], latch);
-  b_.CreateCondBr(b_.CreateICmpSLT(after, end), head, done);
+  if (is_exact()) return whole_segments(start, end);
+  Value* whole_end = b_.CreateAdd(start, b_.CreateAnd(b_.CreateSub(end, start), f_.i64(-lanes_)));
+  const Values whole = whole_segments(start, whole_end);
+  BasicBlock *before = b_.GetInsertBlock(), *part = f_.block("part"), *done = f_.block("walked");
+  b_.CreateCondBr(b_.CreateICmpSLT(whole_end, end), part, done);
+  b_.SetInsertPoint(part);
+  const Values last = part_of_segment(whole_end, start, end, whole);
+  part = b_.GetInsertBlock();
+  b_.CreateBr(done);
   b_.SetInsertPoint(done);
-  return f_.meet({{before, none}, {latch, next}});
-}
-
-// The value of the thread `distance` further on in the row.
-Value* RowReduction::from_thread(Value* value, DType t, int64_t distance) {
-  const auto move = [&](Value* word) {
-    return b_.CreateIntrinsic(b_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
-                              {b_.getInt32(kAllThreads), word, b_.getInt32(static_cast<uint32_t>(distance)),
-                               b_.getInt32(kHalfWarpSegments)});
-  };
-  const unsigned bits = value->getType()->getPrimitiveSizeInBits();
-  Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
-  if (bits <= 32) {
-    Value* moved = move(b_.CreateZExt(whole, b_.getInt32Ty()));
-    return b_.CreateBitCast(b_.CreateTrunc(moved, whole->getType()), f_.prims().type(t, 1));
-  }
-  Value* low = b_.CreateZExt(move(b_.CreateTrunc(whole, b_.getInt32Ty())), b_.getInt64Ty());
-  Value* high =
-      b_.CreateZExt(move(b_.CreateTrunc(b_.CreateLShr(whole, 32), b_.getInt32Ty())), b_.getInt64Ty());
-  return b_.CreateBitCast(b_.CreateOr(low, b_.CreateShl(high, 32)), f_.prims().type(t, 1));
+  return f_.meet({{before, whole}, {part, last}});
 }
 
 // Of `count` elements: the first thread's first lane is what they give.
@@ -179,14 +156,15 @@ Values RowReduction::fold(Values lanes, Value* count) {
   const auto step = [&](unsigned k, const Values& e, int64_t stride) {
     const Values a = lane(lanes, k);
     const Values r = c_.sections.combine(a, e, 1);
-    Value* there = b_.CreateICmpSLT(b_.CreateAdd(first_lane_, f_.i64(k + stride)), count);
-    for (size_t v = 0; v < m_; ++v) lanes[k * m_ + v] = b_.CreateSelect(there, r[v], a[v]);
+    Value* there =
+        is_exact() ? nullptr : b_.CreateICmpSLT(b_.CreateAdd(first_lane_, f_.i64(k + stride)), count);
+    for (size_t v = 0; v < m_; ++v) lanes[k * m_ + v] = there ? b_.CreateSelect(there, r[v], a[v]) : r[v];
   };
   for (int64_t stride = lanes_ / 2; stride >= per_thread_; stride /= 2)
     for (unsigned k = 0; k < per_thread_; ++k) {
       Values e;
       for (size_t v = 0; v < m_; ++v)
-        e.push_back(from_thread(lanes[k * m_ + v], type(v), stride / per_thread_));
+        e.push_back(c_.rows.from_thread(lanes[k * m_ + v], type(v), stride / per_thread_, kRowThreads));
       step(k, e, stride);
     }
   for (unsigned stride = per_thread_ / 2; stride > 0; stride /= 2)

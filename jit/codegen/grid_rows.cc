@@ -25,6 +25,26 @@ Value* GridRows::block() { return special(llvm::Intrinsic::nvvm_read_ptx_sreg_ct
 Value* GridRows::thread() { return special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x); }
 Value* GridRows::barrier() { return b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::nvvm_barrier0, {}); }
 
+Value* GridRows::from_thread(Value* value, DType t, int64_t distance, int64_t together) {
+  // Halves of a warp shuffle among themselves as what `shfl` calls a segment of 16.
+  constexpr uint32_t kAllThreads = ~uint32_t{0}, kHalfWarpSegments = 0x101f, kWarpSegments = 0x1f;
+  const auto move = [&](Value* word) {
+    return b_.CreateIntrinsic(b_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
+                              {b_.getInt32(kAllThreads), word, b_.getInt32(static_cast<uint32_t>(distance)),
+                               b_.getInt32(together == kWarp ? kWarpSegments : kHalfWarpSegments)});
+  };
+  const unsigned bits = value->getType()->getPrimitiveSizeInBits();
+  Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  if (bits <= 32) {
+    Value* moved = move(b_.CreateZExt(whole, b_.getInt32Ty()));
+    return b_.CreateBitCast(b_.CreateTrunc(moved, whole->getType()), f_.prims().type(t, 1));
+  }
+  Value* low = b_.CreateZExt(move(b_.CreateTrunc(whole, b_.getInt32Ty())), b_.getInt64Ty());
+  Value* high =
+      b_.CreateZExt(move(b_.CreateTrunc(b_.CreateLShr(whole, 32), b_.getInt32Ty())), b_.getInt64Ty());
+  return b_.CreateBitCast(b_.CreateOr(low, b_.CreateShl(high, 32)), f_.prims().type(t, 1));
+}
+
 Value* GridRows::parts(Value* a, int64_t b) {
   return b_.CreateLShr(b_.CreateAdd(a, f_.i64(b - 1)), std::countr_zero(static_cast<uint64_t>(b)));
 }
@@ -75,7 +95,7 @@ GridRows::Mine GridRows::elements(const GridSchedule& schedule, Value* all) {
   Value* inner = f_.arg(outer);
   Value* in_tile = b_.CreateAnd(all, f_.i64(width - 1));
   Value* number = b_.CreateLShr(all, std::countr_zero(static_cast<uint64_t>(width)));
-  Mine mine{f_.i64(0), nullptr, {schedule.lanes, {}, inner}};
+  Mine mine{f_.i64(0), nullptr, {schedule.lanes, {}, inner, schedule.exact}};
   if (outer > 0) {
     Value* tiles = parts(inner, tile);
     mine.row = quotient(number, tiles);

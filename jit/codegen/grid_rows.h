@@ -18,6 +18,9 @@ class GridRows {
   llvm::Value* block();   // this block's number, s64
   llvm::Value* thread();  // this thread's number in it, s64
   llvm::Value* barrier();
+  // The value, of type t, of the thread `distance` further on among `together`, half a warp of threads or a
+  // whole one, all of which come by.
+  llvm::Value* from_thread(llvm::Value* value, DType t, int64_t distance, int64_t together);
 
   // The part of a row that is this thread's, by the schedule of elements.
   struct Mine {

@@ -20,7 +20,7 @@ GridParts::GridParts(const LoopKernel& kernel, const GridSchedule& schedule, llv
       schedule(schedule),
       module(module),
       f(kernel, module, std::move(attributes)),
-      lanes(kernel, f, chained),
+      lanes(kernel, f, chained, schedule.exact),
       sections(kernel, f, lanes, 1),
       rows(kernel, f) {}
 

@@ -23,7 +23,9 @@ struct Launched {
   GridPlan plan;
   std::vector<int64_t> args;
   std::vector<int> places;  // by buffer
-  int scratch = -1;         // of the plan
+  // Of a schedule that is exact, the same for buffers that begin anywhere.
+  std::shared_ptr<const CudaKernel> anywhere = nullptr;
+  int scratch = -1;  // of the plan
 };
 
 // What the buffers of a sequence's parts are: values by their slots, or memory that the parts share.
@@ -124,14 +126,16 @@ class LaunchStep final : public Step {
  private:
   // As jit/kernel/grid.h says.
   absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaStream& stream) const {
-    l.kernel->count_run();
     absl::InlinedVector<uint64_t, 32> values;
-    for (int place : l.places) values.push_back(frame.at[place].bits());
+    uint64_t odd = 0;
+    for (int place : l.places) odd |= values.emplace_back(frame.at[place].bits()) % kGridAlign;
+    const CudaKernel& kernel = odd != 0 && l.anywhere ? *l.anywhere : *l.kernel;
+    kernel.count_run();
     for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));
     if (holds_question(l.kernel->spec())) values.push_back(never_.bits());
     const size_t common = values.size();
     for (const GridLaunch& launch : l.plan.launches) {
-      absl::StatusOr<FunctionHandle> function = l.kernel->function(stream.gpu(), launch.entry);
+      absl::StatusOr<FunctionHandle> function = kernel.function(stream.gpu(), launch.entry);
       if (!function.ok()) return function.status();
       values.resize(common);
       if (l.scratch >= 0) {
@@ -197,7 +201,13 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
     absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
         kernels.get({{loop.kernel, schedule}}, capability, code);
     if (!kernel.ok()) return kernel.status();
-    launched.push_back({*std::move(kernel), *std::move(launches), loop.args, {}, -1});
+    launched.push_back({*std::move(kernel), *std::move(launches), loop.args, {}});
+    if (!schedule.exact) continue;
+    GridSchedule anywhere = schedule;
+    anywhere.exact = false;
+    kernel = kernels.get({{loop.kernel, anywhere}}, capability, CudaKernels::Code::kLater);
+    if (!kernel.ok()) return kernel.status();
+    launched.back().anywhere = *std::move(kernel);
   }
   std::string what = description(*sequence, launched);
   if (group.kind == cluster::GroupKind::kLibrary) {

@@ -106,7 +106,43 @@ bool fits_thread(const LoopKernel& kernel, int64_t count) {
          count * element_registers(kernel) <= kMostRegisters;
 }
 
-GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
+// Whether what moves along a dimension begins each row at a multiple of `lanes` elements of it.
+bool starts_aligned(const LoopKernel& kernel, std::span<const int64_t> args, int dim, int64_t lanes) {
+  const auto aligned = [&](const Access& a) {
+    const int64_t step = known_step(a, dim);
+    if (step <= 0) return true;
+    return std::all_of(a.terms.begin(), a.terms.end(), [&](const AccessTerm& t) {
+      const int64_t stride = t.unit ? t.unit : args[t.stride_slot];
+      return t.dim == dim || args[t.dim] == 1 || stride % (step * lanes) == 0;
+    });
+  };
+  for (const KernelInstr& i : kernel.body)
+    if (i.op == KernelOp::kLoad && !aligned(kernel.accesses[i.imm])) return false;
+  return kernel.has_reduction || std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Store& s) {
+           return aligned(kernel.accesses[s.access]);
+         });
+}
+
+// As GridSchedule::exact says.
+bool is_exact(const LoopKernel& kernel, const GridSchedule& s, std::span<const int64_t> args) {
+  const Extents extents(kernel, args);
+  const bool along =
+      s.form == GridForm::kHalfWarp || s.form == GridForm::kBlocks || s.form == GridForm::kChunks;
+  if (kernel.parallel_rank == 0 && !along) return false;
+  if (!kernel.repeats.empty() || kernel.reduce_rank > 1 || (!along && s.form != GridForm::kElements))
+    return false;
+  const int dim = along ? kernel.parallel_rank : kernel.parallel_rank - 1;
+  const int64_t row = along ? extents.reduced : extents.inner;
+  const int64_t multiple = along ? tree_lanes(kernel) : s.lanes * s.vectors * (s.vectors > 1 ? kWarp : 1);
+  const auto begins = [&](const Access& a) {
+    return known_step(a, dim) <= 0 || a.offset_slot < 0 ||
+           args[static_cast<size_t>(a.offset_slot)] % (known_step(a, dim) * s.lanes) == 0;
+  };
+  return row > 0 && row % multiple == 0 && starts_aligned(kernel, args, dim, s.lanes) &&
+         std::all_of(kernel.accesses.begin(), kernel.accesses.end(), begins);
+}
+
+GridSchedule elements(const LoopKernel& kernel, const Extents& extents, std::span<const int64_t> args) {
   GridSchedule s;
   const int64_t widest = kernel.parallel_rank > 0 ? widest_along(kernel, kernel.parallel_rank - 1) : 0;
   // Elements that step differently wait for each other in one thread.
@@ -117,28 +153,15 @@ GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
   while (s.vectors < kMostVectors && fits(s.vectors * 2 * s.lanes) &&
          s.vectors * 2 * s.lanes * kWarp <= extents.inner)
     s.vectors *= 2;
-  return s;
+  // Fewer at a time are worth it where nothing is left over.
+  GridSchedule exact = s;
+  while (exact.vectors > 1 && !is_exact(kernel, exact, args)) exact.vectors /= 2;
+  exact.exact = is_exact(kernel, exact, args);
+  return exact.exact ? exact : s;
 }
 
 int64_t tiles_of(const Extents& extents, int64_t across, const GridTile& tile) {
   return extents.rows / across * ceil_div(across, tile.across) * ceil_div(extents.inner, tile.along);
-}
-
-// Whether what moves along the last dimension begins each row at a multiple of `lanes` elements.
-bool starts_aligned(const LoopKernel& kernel, std::span<const int64_t> args, int64_t lanes) {
-  const int last = kernel.parallel_rank - 1;
-  const auto aligned = [&](const Access& a) {
-    const int64_t step = known_step(a, last);
-    if (step <= 0) return true;
-    return std::all_of(a.terms.begin(), a.terms.end(), [&](const AccessTerm& t) {
-      const int64_t stride = t.unit ? t.unit : args[t.stride_slot];
-      return t.dim == last || args[t.dim] == 1 || stride % (step * lanes) == 0;
-    });
-  };
-  for (const KernelInstr& i : kernel.body)
-    if (i.op == KernelOp::kLoad && !aligned(kernel.accesses[i.imm])) return false;
-  return std::all_of(kernel.stores.begin(), kernel.stores.end(),
-                     [&](const Store& s) { return aligned(kernel.accesses[s.access]); });
 }
 
 std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& extents,
@@ -155,7 +178,7 @@ std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& exten
   s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / along_bytes, 1));
   while (s.lanes > 1 && !fits_thread(kernel, s.lanes)) s.lanes /= 2;
   while (s.lanes > 2 && threads_along(s) * s.lanes >= 2 * extents.inner) s.lanes /= 2;
-  while (s.lanes > 1 && !starts_aligned(kernel, args, s.lanes)) s.lanes /= 2;
+  while (s.lanes > 1 && !starts_aligned(kernel, args, kernel.parallel_rank - 1, s.lanes)) s.lanes /= 2;
   const uint32_t most = s.lanes == 1 ? kMostRowVectors : kMostVectors;
   while (s.vectors < most && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
   // As long stretches of memory one way as the other, if there are such.
@@ -275,7 +298,8 @@ std::string to_string(const GridSchedule& schedule) {
   for (const FormName& f : kGridForms)
     if (f.form == schedule.form) name = f.name;
   return absl::StrCat("schedule grid form=", view(name), " lanes=", schedule.lanes,
-                      " vectors=", schedule.vectors, " rows=", schedule.rows, "\n");
+                      " vectors=", schedule.vectors, " rows=", schedule.rows, schedule.exact ? " exact" : "",
+                      "\n");
 }
 
 absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text) {
@@ -283,7 +307,8 @@ absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text) {
     for (uint32_t lanes = 1; lanes <= 16; lanes *= 2)
       for (uint32_t vectors = 1; vectors <= 8; vectors *= 2)
         for (uint32_t rows = 1; rows <= kGridThreads; rows *= 2)
-          if (const GridSchedule s{f.form, lanes, vectors, rows}; to_string(s) == text) return s;
+          for (const bool exact : {false, true})
+            if (const GridSchedule s{f.form, lanes, vectors, rows, exact}; to_string(s) == text) return s;
   return absl::InvalidArgumentError(absl::StrCat("no schedule: ", view(text)));
 }
 
@@ -303,7 +328,7 @@ absl::Status grid_takes(const LoopKernel& kernel) {
 
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args) {
   const Extents extents(kernel, args);
-  if (!kernel.has_reduction) return tiles(kernel, extents, args).value_or(elements(kernel, extents));
+  if (!kernel.has_reduction) return tiles(kernel, extents, args).value_or(elements(kernel, extents, args));
   GridSchedule s;
   if (favours_columns(kernel)) {
     s.form = extents.reduced > kReduceChunk ? GridForm::kColumnChunks : GridForm::kColumns;
@@ -331,6 +356,7 @@ GridSchedule half_warp_schedule(const LoopKernel& kernel, std::span<const int64_
   s.form = GridForm::kHalfWarp;
   s.lanes = static_cast<uint32_t>(row_lanes(kernel));
   s.vectors = vectors_of_row(kernel, Extents(kernel, args), s.lanes);
+  s.exact = is_exact(kernel, s, args);
   return s;
 }
 
@@ -349,6 +375,8 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
   if (args.size() != kernel.num_args) return no_schedule(schedule, "there are too few or too many arguments");
   if (kernel.has_reduction != reduces(schedule))
     return no_schedule(schedule, "it is one for a kernel that reduces, or the reverse");
+  if (schedule.exact && !is_exact(kernel, schedule, args))
+    return no_schedule(schedule, "threads have to ask for the ends of rows, or for addresses");
   const Extents extents(kernel, args);
   GridPlan plan;
   const int64_t outputs = extents.rows * extents.inner;

@@ -11,9 +11,9 @@
 // dimension and of `kGridThreads` threads, which the code states (reqntid). Shared memory is static. Launches
 // of one plan run one after the other.
 //
-// Addresses of buffers are multiples of their elements' size; 16 bytes at a time are moved where an address
-// allows it. As everywhere a written buffer may be the memory of a read one if each element is read by the
-// very output element that is stored there.
+// Addresses of buffers are multiples of their elements' size, and of `kGridAlign` under schedules that are
+// exact; 16 bytes at a time are moved where an address allows it. As everywhere a written buffer may be the
+// memory of a read one if each element is read by the very output element that is stored there.
 #ifndef LAMINA_JIT_KERNEL_GRID_H_
 #define LAMINA_JIT_KERNEL_GRID_H_
 
@@ -36,6 +36,7 @@ inline constexpr int64_t kRowThreads = 16;
 inline constexpr int64_t kWarp = 32;
 // Static shared memory of a block.
 inline constexpr int64_t kMostSharedBytes = 48 << 10;
+inline constexpr uint64_t kGridAlign = 16;
 // Of parameters of an entry, in bytes (CUDA below 12.1).
 inline constexpr size_t kMostGridParameters = 4096;
 
@@ -54,11 +55,14 @@ struct GridSchedule {
   uint32_t lanes = 1;    // elements of one vector: powers of two up to 16. Of a row's 16 threads: the tree's
   uint32_t vectors = 1;  // that one thread loads before it uses one: powers of two up to 8
   uint32_t rows = 1;     // of a tile, or of threads in a block, by columns: a power of two
+  // Rows are multiples of what threads make at a time, and all that is moved by vectors lies at multiples of
+  // theirs if the buffers begin at multiples of 16 bytes: nothing is left to ask for when the code runs.
+  bool exact = false;
   bool operator==(const GridSchedule&) const = default;
 };
 
-// One line, such as "schedule grid form=elements lanes=4 vectors=4 rows=1\n"; `parse_grid_schedule` reads
-// that and nothing else.
+// One line, such as "schedule grid form=elements lanes=4 vectors=4 rows=1 exact\n"; `parse_grid_schedule`
+// reads that and nothing else.
 std::string to_string(const GridSchedule& schedule);
 absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text);
 

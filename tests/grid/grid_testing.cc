@@ -83,8 +83,9 @@ void check_grid(const GridCase& c, const GridSchedule& schedule, uint64_t seed) 
     Memory memory = fresh.memory;
     std::vector<Region> regions;
     for (size_t b = 0; b < memory.size(); ++b) {
-      const int64_t skew =
-          rng() % 2 ? 0 : hlo::byte_size(c.kernel.buffers[b].type) * static_cast<int64_t>(rng() % 4);
+      const int64_t skew = schedule.exact || rng() % 2
+                               ? 0
+                               : hlo::byte_size(c.kernel.buffers[b].type) * static_cast<int64_t>(rng() % 4);
       regions.push_back(
           {memory[b].data(), static_cast<int64_t>(memory[b].size()), c.kernel.buffers[b].written, skew});
     }
@@ -92,6 +93,10 @@ void check_grid(const GridCase& c, const GridSchedule& schedule, uint64_t seed) 
     CHECK(fault == "");
     CHECK(difference(c, expected, memory) == "");
   }
+  if (!schedule.exact) return;
+  GridSchedule anywhere = schedule;
+  anywhere.exact = false;
+  check_grid(c, anywhere, seed);
 }
 
 void check_grid(const GridCase& c, uint64_t seed) { check_grid(c, favoured_grid(c.kernel, c.args), seed); }
