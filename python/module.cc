@@ -660,6 +660,9 @@ void add_inspection(py::module_& m) {
         d["interpreted_runs"] = k.interpreted_runs;
         d["compiled_runs"] = k.compiled_runs;
         d["switched_runs"] = k.switched_runs;
+        d["graphs"] = k.graphs;
+        d["graph_runs"] = k.graph_runs;
+        d["graphs_refused"] = k.graphs_refused;
         d["flushes"] = y.flushes;
         d["automatic_flushes"] = y.automatic_flushes;
         d["recorded"] = y.recorded;

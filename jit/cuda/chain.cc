@@ -6,7 +6,6 @@
 #include "absl/container/inlined_vector.h"
 #include "hlo/strings.h"
 #include "jit/cuda/launch.h"
-#include "jit/cuda/stream.h"
 #include "jit/kernel/grid_chain.h"
 
 namespace lamina::jit::cuda {
@@ -15,74 +14,103 @@ namespace {
 // Instructions of all kernels: the time to assemble them grows faster than their number.
 constexpr size_t kMostInstructions = 1000;
 
-class StepsInTurn final : public Step {
+class ChainStep final : public QueueStep {
  public:
-  explicit StepsInTurn(std::span<const Step* const> steps) : steps_(steps.begin(), steps.end()) {}
-  absl::Status enqueue(Frame& frame) const override {
-    for (const Step* step : steps_)
-      if (absl::Status s = step->enqueue(frame); !s.ok()) return s;
+  // `anywhere`: the same of buffers that begin anywhere, where a schedule is exact.
+  ChainStep(CudaKernels& kernels, std::shared_ptr<const CudaKernel> kernel,
+            std::shared_ptr<const CudaKernel> anywhere, std::span<const ChainedLaunch> launches,
+            const ChainPlan& plan, int64_t rows, int64_t work)
+      : QueueStep(kernels),
+        kernel_(std::move(kernel)),
+        anywhere_(std::move(anywhere)),
+        line_(launches[0].line),
+        blocks_(plan.blocks),
+        work_(work) {
+    for (const ChainedLaunch& l : launches) {
+      for (int place : l.places) {
+        addresses_.emplace_back(values_.size(), place);
+        values_.push_back(0);
+      }
+      for (int64_t arg : l.args) values_.push_back(static_cast<uint64_t>(arg));
+      values_.push_back(static_cast<uint64_t>(chain_units(*l.kernel, l.args, rows)));
+    }
+    values_.push_back(static_cast<uint64_t>(rows));
+    values_.push_back(static_cast<uint64_t>(plan.block_rows));
+    what_ = str_cat(launches.size(), " loops over ", rows, " rows, ", plan.block_rows, " at a time");
+  }
+
+  absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
+    absl::InlinedVector<uint64_t, 32> values(values_.begin(), values_.end());
+    uint64_t odd = 0;
+    for (const auto& [at, place] : addresses_) odd |= values[at] = frame.at[place].bits();
+    const CudaKernel& kernel = odd % kGridAlign != 0 && anywhere_ ? *anywhere_ : *kernel_;
+    const absl::StatusOr<FunctionHandle> function = kernel.function(queue.gpu(), kGridChain);
+    if (!function.ok()) return line_.add_to(function.status());
+    absl::InlinedVector<void*, 32> parameters;
+    for (uint64_t& v : values) parameters.push_back(&v);
+    return line_.add_to(queue.launch(*function, static_cast<unsigned>(blocks_), kGridThreads,
+                                     {parameters.data(), parameters.size()}));
+  }
+  std::vector<int> used_places() const override {
+    std::vector<int> out;
+    for (const auto& [at, place] : addresses_) out.push_back(place);
+    return out;
+  }
+  size_t calls() const override { return 1; }
+  int64_t kernel_runs() const override { return 1; }
+  int64_t work() const override { return work_; }
+  std::vector<const KernelText*> kernels() const override { return {&kernel_->text()}; }
+  std::string describe() const override { return what_; }
+  void place(const Placing&) override {}  // its steps have been
+
+ private:
+  const std::shared_ptr<const CudaKernel> kernel_, anywhere_;
+  const UserLine line_;
+  const int64_t blocks_, work_;
+  std::vector<uint64_t> values_;                   // of parameters, but for addresses
+  std::vector<std::pair<size_t, int>> addresses_;  // which parameters they are, and their places
+  std::string what_;
+};
+
+// Of an executable, which keeps them.
+class StepsInTurn final : public QueueStep {
+ public:
+  StepsInTurn(CudaKernels& kernels, std::span<const Step* const> steps) : QueueStep(kernels) {
+    for (const Step* step : steps) steps_.push_back(static_cast<const QueueStep*>(step));
+  }
+  absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
+    for (const QueueStep* step : steps_)
+      if (absl::Status s = step->enqueue_on(queue, frame); !s.ok()) return s;
     return absl::OkStatus();
   }
-  int64_t work() const override {
-    int64_t work = 0;
-    for (const Step* step : steps_) work += step->work();
-    return work;
+  std::vector<int> used_places() const override {
+    std::vector<int> out;
+    for (const QueueStep* step : steps_) {
+      const std::vector<int> used = step->used_places();
+      out.insert(out.end(), used.begin(), used.end());
+    }
+    return out;
   }
-  bool may_take_long() const override { return false; }
+  size_t calls() const override {
+    return sum<size_t>([](const QueueStep& s) { return s.calls(); });
+  }
+  int64_t kernel_runs() const override {
+    return sum<int64_t>([](const QueueStep& s) { return s.kernel_runs(); });
+  }
+  int64_t work() const override {
+    return sum<int64_t>([](const QueueStep& s) { return s.work(); });
+  }
   std::string describe() const override { return str_cat(steps_.size(), " loops"); }
   void place(const Placing&) override {}
 
  private:
-  const std::vector<const Step*> steps_;
-};
-
-class ChainStep final : public Step {
- public:
-  ChainStep(std::span<const Step* const> steps, std::shared_ptr<const CudaKernel> kernel,
-            std::vector<ChainedLaunch> launches, const ChainPlan& plan, int64_t rows)
-      : steps_(steps),
-        kernel_(std::move(kernel)),
-        launches_(std::move(launches)),
-        block_rows_(plan.block_rows),
-        blocks_(plan.blocks),
-        rows_(rows) {
-    for (const GridSchedule& s : plan.schedules) exact_ |= s.exact;
+  template <typename T, typename F>
+  T sum(F of) const {
+    T all = 0;
+    for (const QueueStep* step : steps_) all += of(*step);
+    return all;
   }
-
-  absl::Status enqueue(Frame& frame) const override {
-    auto& stream = static_cast<CudaStream&>(frame.device.stream());
-    const absl::StatusOr<FunctionHandle> function = kernel_->function(stream.gpu(), kGridChain);
-    if (!function.ok()) return launches_[0].line.add_to(function.status());
-    absl::InlinedVector<uint64_t, 32> values;
-    uint64_t odd = 0;
-    for (const ChainedLaunch& l : launches_) {
-      for (int place : l.places) odd |= values.emplace_back(frame.at[place].bits()) % kGridAlign;
-      for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));
-      values.push_back(static_cast<uint64_t>(chain_units(*l.kernel, l.args, rows_)));
-    }
-    values.push_back(static_cast<uint64_t>(rows_));
-    values.push_back(static_cast<uint64_t>(block_rows_));
-    if (exact_ && odd != 0) return steps_.enqueue(frame);
-    kernel_->count_run();
-    absl::InlinedVector<void*, 32> parameters;
-    for (uint64_t& v : values) parameters.push_back(&v);
-    return launches_[0].line.add_to(stream.launch(*function, static_cast<unsigned>(blocks_), kGridThreads,
-                                                  {parameters.data(), parameters.size()}));
-  }
-  int64_t work() const override { return steps_.work(); }
-  bool may_take_long() const override { return false; }
-  std::vector<const KernelText*> kernels() const override { return {&kernel_->text()}; }
-  std::string describe() const override {
-    return str_cat(launches_.size(), " loops over ", rows_, " rows, ", block_rows_, " at a time");
-  }
-  void place(const Placing&) override {}  // its steps have been
-
- private:
-  const StepsInTurn steps_;
-  const std::shared_ptr<const CudaKernel> kernel_;
-  const std::vector<ChainedLaunch> launches_;  // of steps that the executable keeps
-  const int64_t block_rows_, blocks_, rows_;
-  bool exact_ = false;  // whether a schedule is
+  std::vector<const QueueStep*> steps_;
 };
 
 }  // namespace
@@ -92,22 +120,33 @@ std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability
   std::vector<ChainedLaunch> launches;
   std::vector<ChainedKernel> chain;
   size_t parameters = 2, instructions = 0;
+  int64_t work = 0;
   for (const Step* step : steps) {
     const ChainedLaunch& l = launches.emplace_back(chained(*step));
     chain.push_back({l.kernel, l.args});
     parameters += l.kernel->buffers.size() + l.kernel->num_args + 1;
     instructions += l.kernel->body.size() + l.kernel->epilogue.size();
+    work += step->work();
   }
   if (parameters * sizeof(int64_t) <= kMostGridParameters && instructions <= kMostInstructions) {
     const ChainPlan plan = chain_plan(chain, rows);
-    std::vector<GridPart> parts;
-    for (size_t i = 0; i < chain.size(); ++i) parts.push_back({*chain[i].kernel, plan.schedules[i]});
+    std::vector<GridPart> parts, inexact;
+    bool exact = false;
+    for (size_t i = 0; i < chain.size(); ++i) {
+      parts.push_back({*chain[i].kernel, plan.schedules[i]});
+      exact |= plan.schedules[i].exact;
+      inexact.push_back(parts.back());
+      inexact.back().schedule.exact = false;
+    }
     absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
         kernels.get(std::move(parts), capability, CudaKernels::Code::kNow);
-    if (kernel.ok())
-      return std::make_unique<ChainStep>(steps, *std::move(kernel), std::move(launches), plan, rows);
+    absl::StatusOr<std::shared_ptr<const CudaKernel>> anywhere = nullptr;
+    if (exact) anywhere = kernels.get(std::move(inexact), capability, CudaKernels::Code::kLater);
+    if (kernel.ok() && anywhere.ok())
+      return std::make_unique<ChainStep>(kernels, *std::move(kernel), *std::move(anywhere), launches, plan,
+                                         rows, work);
   }
-  return std::make_unique<StepsInTurn>(steps);
+  return std::make_unique<StepsInTurn>(kernels, steps);
 }
 
 }  // namespace lamina::jit::cuda

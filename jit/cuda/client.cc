@@ -38,7 +38,10 @@ KernelStats CudaClient::kernel_stats() const {
   return {.kernels = stats.kernels,
           .compiles = stats.generated,
           .loads = stats.loaded,
-          .compiled_runs = stats.runs};
+          .compiled_runs = stats.runs,
+          .graphs = stats.graphs,
+          .graph_runs = stats.graph_runs,
+          .graphs_refused = stats.graphs_refused};
 }
 
 absl::StatusOr<CudaClient*> CudaClient::make() {

@@ -40,6 +40,9 @@ absl::StatusOr<Driver> load_driver() {
 #define LAMINA_CUDA_CALL(member, symbol, parameters)                                 \
   driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(handle, #symbol)); \
   if (!driver.member && !missing) missing = #symbol;
+#define LAMINA_CUDA_GRAPH_CALL(member, symbol, parameters)                           \
+  driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(handle, #symbol)); \
+  driver.has_graphs = driver.has_graphs && driver.member;
 #include "jit/cuda/driver.def"
 #undef LAMINA_CUDA_CALL
   const std::string it = str_cat("the NVIDIA driver ", driver.library);

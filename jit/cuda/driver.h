@@ -23,6 +23,9 @@ using StreamHandle = struct OpaqueStream*;
 using EventHandle = struct OpaqueEvent*;
 using ModuleHandle = struct OpaqueModule*;
 using FunctionHandle = struct OpaqueFunction*;
+using GraphHandle = struct OpaqueGraph*;
+using NodeHandle = struct OpaqueNode*;
+using StartableHandle = struct OpaqueStartable*;
 
 enum class Result : int {
   kSuccess = 0,
@@ -41,6 +44,7 @@ enum class Result : int {
   kNvlinkUncorrectable = 220,
   kContained = 226,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
@@ -54,6 +58,9 @@ enum class Result : int {
   kInvalidPc = 718,
   kLaunchFailed = 719,
   kTensorMemoryLeak = 721,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kGraphUpdateFailure = 910,
   kUnknown = 999,
 };
 
@@ -87,6 +94,20 @@ struct PoolAccess {
   static constexpr int kReadWrite = 3;
 };
 
+// A kernel in a graph, as `launch` has it.
+struct LaunchNode {
+  FunctionHandle function = nullptr;
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  void** parameters = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;  // where there is no function
+  ContextHandle context = nullptr;
+};
+
+// What threads may do while a stream is captured; relaxed: all that they otherwise may.
+enum class CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventWithoutTime = 2;
 inline constexpr unsigned kPinnedForAllContexts = 1;
@@ -97,6 +118,7 @@ struct Driver {
 #undef LAMINA_CUDA_CALL
   std::string library;  // that it was loaded from
   int version = 0;      // of CUDA that it supports: 1000 * major + 10 * minor
+  bool has_graphs = true;
 
   // "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
   std::string words(Result result) const;

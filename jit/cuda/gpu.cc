@@ -31,15 +31,19 @@ constexpr std::array kFaults = {
 
 }  // namespace
 
-Gpu::Current::Current(const Gpu& gpu) : driver_(gpu.driver_) {
+thread_local constinit const Gpu* Gpu::Current::inside_ = nullptr;
+
+void Gpu::Current::enter(const Gpu& gpu) {
+  inside_ = &gpu;
   ContextHandle now = nullptr;
-  if (driver_.current_context(&now) == Result::kSuccess && now == gpu.context_) return;
-  pushed_ = driver_.push_context(gpu.context_) == Result::kSuccess;
+  if (gpu.driver_.current_context(&now) == Result::kSuccess && now == gpu.context_) return;
+  pushed_ = gpu.driver_.push_context(gpu.context_) == Result::kSuccess;
 }
 
-Gpu::Current::~Current() {
+void Gpu::Current::leave() {
   ContextHandle mine = nullptr;
-  if (pushed_) driver_.pop_context(&mine);
+  if (pushed_) inside_->driver_.pop_context(&mine);
+  inside_ = outer_;
 }
 
 Gpu::Gpu(const Driver& driver, int number)

@@ -2,9 +2,10 @@
 // libraries, and whether it still works.
 //
 // Contract: never destroyed. All functions of the driver that may fail later are called through `call`, from
-// any thread: the device's context is then current, and the thread's own is back when it returns. A fault of
-// the device loses it for good; nobody calls the driver for it any more, so that a forked child, to which all
-// of them are lost, never does.
+// any thread: the device's context is then current, and the thread's own is back when it returns. Calls
+// inside `within` find it current and need not look: making it so takes up to three calls of the driver. A
+// fault of the device loses it for good; nobody calls the driver for it any more, so that a forked child, to
+// which all of them are lost, never does.
 #ifndef LAMINA_JIT_CUDA_GPU_H_
 #define LAMINA_JIT_CUDA_GPU_H_
 
@@ -64,7 +65,8 @@ class Gpu {
     const Current current(*this);
     return function(arguments...);
   }
-  // Work of another library, which takes the device from the current context; none for a lost device.
+  // Work of another library, which takes the device from the current context, or several calls, none of which
+  // leaves another context behind; none for a lost device.
   template <typename Work>
   absl::Status within(Work work) {
     if (is_lost()) return health();
@@ -78,13 +80,21 @@ class Gpu {
   // Makes the context the thread's current one while it lives.
   class Current {
    public:
-    explicit Current(const Gpu& gpu);
-    ~Current();
+    explicit Current(const Gpu& gpu) : outer_(inside_) {
+      if (outer_ != &gpu) enter(gpu);
+    }
+    ~Current() {
+      if (inside_ != outer_) leave();
+    }
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
 
    private:
-    const Driver& driver_;
+    void enter(const Gpu& gpu);
+    void leave();
+
+    static thread_local constinit const Gpu* inside_;
+    const Gpu* const outer_;
     bool pushed_ = false;
   };
 

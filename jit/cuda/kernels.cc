@@ -34,8 +34,6 @@ CudaKernel::~CudaKernel() {
     l.gpu->call("unloading code", l.gpu->driver().unload_module, l.module).IgnoreError();
 }
 
-void CudaKernel::count_run() const { store_.count_run(); }
-
 CudaKernel::Loaded* CudaKernel::loaded_on(const Gpu& gpu) const {
   const auto found =
       std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& l) { return l.gpu == &gpu; });
@@ -62,15 +60,11 @@ absl::StatusOr<ModuleHandle> CudaKernel::load(Gpu& gpu) const {
   return module;
 }
 
-absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view entry) const {
+absl::StatusOr<FunctionHandle> CudaKernel::find(Gpu& gpu, std::string_view entry) const {
   bool is_loaded = false;
   {
     std::lock_guard lock(mutex_);
-    if (const Loaded* const loaded = loaded_on(gpu)) {
-      is_loaded = true;
-      if (const auto known = loaded->functions.find(entry); known != loaded->functions.end())
-        return known->second;
-    }
+    is_loaded = loaded_on(gpu) != nullptr;
   }
   // The store's lock comes first.
   absl::StatusOr<ModuleHandle> module = nullptr;
@@ -79,7 +73,7 @@ absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view e
   std::lock_guard lock(mutex_);
   Loaded* loaded = loaded_on(gpu);
   if (!loaded)
-    loaded = &*loaded_.insert(loaded_.end(), {&gpu, *module, {}});
+    loaded = &*loaded_.insert(loaded_.end(), {&gpu, *module});
   else if (*module)  // another thread was quicker
     gpu.call("unloading code", gpu.driver().unload_module, *module).IgnoreError();
   const std::string name(entry);
@@ -87,7 +81,8 @@ absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view e
   const absl::Status status = gpu.call("looking for a kernel's entry", gpu.driver().function, &function,
                                        loaded->module, name.c_str());
   if (!status.ok()) return status;
-  loaded->functions.emplace(name, function);
+  found_.store(&all_found_.emplace_back(&gpu, name, function, found_.load(std::memory_order_relaxed)),
+               std::memory_order_release);
   return function;
 }
 
@@ -198,6 +193,9 @@ CudaKernelStats CudaKernels::stats() {
   std::lock_guard lock(mutex_);
   CudaKernelStats stats = stats_;
   stats.runs = runs_.load(std::memory_order_relaxed);
+  stats.graphs = graphs_.load(std::memory_order_relaxed);
+  stats.graph_runs = graph_runs_.load(std::memory_order_relaxed);
+  stats.graphs_refused = graphs_refused_.load(std::memory_order_relaxed);
   stats.kernels =
       std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return !k.second.expired(); });
   return stats;

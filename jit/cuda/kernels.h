@@ -6,6 +6,7 @@
 #define LAMINA_JIT_CUDA_KERNELS_H_
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,18 +41,27 @@ class CudaKernel {
   const LoopKernel& spec() const { return parts_[0].kernel; }
   const GridSchedule& schedule() const { return parts_[0].schedule; }
   const KernelText& text() const { return text_; }
-  void count_run() const;
   // Loads the code, the first time.
-  absl::StatusOr<FunctionHandle> function(Gpu& gpu, std::string_view entry) const;
+  absl::StatusOr<FunctionHandle> function(Gpu& gpu, std::string_view entry) const {
+    for (const Found* f = found_.load(std::memory_order_acquire); f; f = f->next)
+      if (f->gpu == &gpu && f->entry == entry) return f->function;
+    return find(gpu, entry);
+  }
 
  private:
   friend class CudaKernels;
   struct Loaded {
     Gpu* gpu;
     ModuleHandle module;
-    std::map<std::string, FunctionHandle, std::less<>> functions;
+  };
+  struct Found {
+    const Gpu* gpu;
+    std::string entry;
+    FunctionHandle function;
+    const Found* next;
   };
   absl::StatusOr<ModuleHandle> load(Gpu& gpu) const;
+  absl::StatusOr<FunctionHandle> find(Gpu& gpu, std::string_view entry) const;
   // Of those that are loaded; null for none.
   Loaded* loaded_on(const Gpu& gpu) const;
 
@@ -63,12 +73,16 @@ class CudaKernel {
   mutable std::map<int, std::string> machine_code_;  // by capability
   mutable hlo::Mutex mutex_{hlo::LockRank::kQueues};
   mutable std::vector<Loaded> loaded_;
+  mutable std::deque<Found> all_found_;
+  mutable std::atomic<const Found*> found_{nullptr};  // the last of them
 };
 
 // Since the process began, but for `kernels`: those that there are.
 struct CudaKernelStats {
   int64_t generated = 0, assembled = 0, loaded = 0;  // PTX, machine code, and that from disk
   int64_t runs = 0, kernels = 0;
+  // Graphs (jit/cuda/graph.h): how many were made, runs of one, and what the driver refused.
+  int64_t graphs = 0, graph_runs = 0, graphs_refused = 0;
 };
 
 class CudaKernels {
@@ -91,7 +105,10 @@ class CudaKernels {
   // What assembles, in words.
   std::string assembler();
   CudaKernelStats stats();
-  void count_run() { runs_.fetch_add(1, std::memory_order_relaxed); }
+  void count_runs(int64_t runs) { runs_.fetch_add(runs, std::memory_order_relaxed); }
+  void count_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
+  void count_graph_run() { graph_runs_.fetch_add(1, std::memory_order_relaxed); }
+  void count_refused_graph() { graphs_refused_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   absl::StatusOr<std::string> ptx_locked(const CudaKernel& kernel, int capability);
@@ -111,7 +128,7 @@ class CudaKernels {
   std::optional<std::string> build_;  // of the code generator
   DiskCache disk_;
   CudaKernelStats stats_;
-  std::atomic<int64_t> runs_{0};
+  std::atomic<int64_t> runs_{0}, graphs_{0}, graph_runs_{0}, graphs_refused_{0};
   // By texts of kernel and schedule.
   std::map<std::pair<std::string, std::string>, std::weak_ptr<const CudaKernel>> kernels_;
 };

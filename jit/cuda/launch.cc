@@ -7,7 +7,6 @@
 #include "absl/container/inlined_vector.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
-#include "jit/cuda/stream.h"
 #include "jit/cuda/user_line.h"
 #include "jit/kernel/grid_chain.h"
 #include "jit/kernel/in_place.h"
@@ -21,11 +20,12 @@ namespace {
 struct Launched {
   std::shared_ptr<const CudaKernel> kernel;
   GridPlan plan;
-  std::vector<int64_t> args;
-  std::vector<int> places;  // by buffer
   // Of a schedule that is exact, the same for buffers that begin anywhere.
   std::shared_ptr<const CudaKernel> anywhere = nullptr;
-  int scratch = -1;  // of the plan
+  std::vector<int64_t> args = {};
+  std::vector<uint64_t> fixed = {};  // parameters behind the buffers, the same in each run: `args` first
+  std::vector<int> places = {};      // by buffer
+  int scratch = -1;                  // of the plan
 };
 
 // What the buffers of a sequence's parts are: values by their slots, or memory that the parts share.
@@ -64,12 +64,12 @@ class Buffers {
   std::vector<std::vector<int>> places_;  // by part and buffer
 };
 
-class LaunchStep final : public Step {
+class LaunchStep final : public QueueStep {
  public:
-  LaunchStep(const KernelSequence& sequence, std::vector<Launched> launched, Address never,
-             const SlotOf& slot_of, std::string what, UserLine line)
-      : launched_(std::move(launched)),
-        never_(never),
+  LaunchStep(CudaKernels& kernels, const KernelSequence& sequence, std::vector<Launched> launched,
+             Address never, const SlotOf& slot_of, std::string what, UserLine line)
+      : QueueStep(kernels),
+        launched_(std::move(launched)),
         line_(line),
         what_(std::move(what)),
         scratch_(sequence.shared_bytes) {
@@ -77,6 +77,8 @@ class LaunchStep final : public Step {
     for (size_t p = 0; p < sequence.parts.size(); ++p) {
       const KernelSequence::Part& part = sequence.parts[p];
       launched_[p].places = buffers.of(p);
+      launched_[p].fixed.assign(part.loop.args.begin(), part.loop.args.end());
+      if (holds_question(part.loop.kernel)) launched_[p].fixed.push_back(never.bits());
       if (const int64_t bytes = launched_[p].plan.scratch_bytes; bytes > 0) {
         launched_[p].scratch = static_cast<int>(scratch_.size());
         scratch_.push_back(bytes);
@@ -94,14 +96,26 @@ class LaunchStep final : public Step {
            joins_chains(sequence.parts[0].loop.kernel, sequence.parts[0].loop.args);
   }
 
-  absl::Status enqueue(Frame& frame) const override {
-    auto& stream = static_cast<CudaStream&>(frame.device.stream());
+  absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
     for (const Launched& l : launched_)
-      if (absl::Status s = enqueue_one(l, frame, stream); !s.ok()) return line_.add_to(s);
+      if (absl::Status s = enqueue_one(l, frame, queue); !s.ok()) return line_.add_to(s);
     return absl::OkStatus();
   }
+  std::vector<int> used_places() const override {
+    std::vector<int> out;
+    for (const Launched& l : launched_) {
+      out.insert(out.end(), l.places.begin(), l.places.end());
+      if (l.scratch >= 0) out.push_back(l.scratch);
+    }
+    return out;
+  }
+  size_t calls() const override {
+    size_t count = 0;
+    for (const Launched& l : launched_) count += l.plan.launches.size();
+    return count;
+  }
+  int64_t kernel_runs() const override { return static_cast<int64_t>(launched_.size()); }
   int64_t work() const override { return work_; }
-  bool may_take_long() const override { return false; }
   std::vector<const KernelText*> kernels() const override { return {&launched_.back().kernel->text()}; }
   std::string describe() const override { return what_; }
   std::vector<MayOverwrite> overwrites() const override { return overwrites_; }
@@ -125,29 +139,27 @@ class LaunchStep final : public Step {
 
  private:
   // As jit/kernel/grid.h says.
-  absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaStream& stream) const {
-    absl::InlinedVector<uint64_t, 32> values;
+  static absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaQueue& queue) {
+    constexpr size_t kOfScratch = 3;
+    const size_t common = l.places.size() + l.fixed.size(), most = common + kOfScratch;
+    absl::InlinedVector<uint64_t, 32> values(most);
+    absl::InlinedVector<void*, 32> parameters(most);
+    for (size_t i = 0; i < most; ++i) parameters[i] = &values[i];
     uint64_t odd = 0;
-    for (int place : l.places) odd |= values.emplace_back(frame.at[place].bits()) % kGridAlign;
-    const CudaKernel& kernel = odd != 0 && l.anywhere ? *l.anywhere : *l.kernel;
-    kernel.count_run();
-    for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));
-    if (holds_question(l.kernel->spec())) values.push_back(never_.bits());
-    const size_t common = values.size();
+    for (size_t i = 0; i < l.places.size(); ++i) odd |= values[i] = frame.at[l.places[i]].bits();
+    const CudaKernel& kernel = odd % kGridAlign != 0 && l.anywhere ? *l.anywhere : *l.kernel;
+    std::copy(l.fixed.begin(), l.fixed.end(), values.begin() + static_cast<std::ptrdiff_t>(l.places.size()));
     for (const GridLaunch& launch : l.plan.launches) {
-      absl::StatusOr<FunctionHandle> function = kernel.function(stream.gpu(), launch.entry);
+      absl::StatusOr<FunctionHandle> function = kernel.function(queue.gpu(), launch.entry);
       if (!function.ok()) return function.status();
-      values.resize(common);
       if (l.scratch >= 0) {
         const Address scratch = frame.at[l.scratch];
-        for (uint64_t v : {(scratch + launch.from).bits(), (scratch + launch.to).bits(),
-                           static_cast<uint64_t>(launch.count)})
-          values.push_back(v);
+        values[common] = (scratch + launch.from).bits();
+        values[common + 1] = (scratch + launch.to).bits();
+        values[common + 2] = static_cast<uint64_t>(launch.count);
       }
-      absl::InlinedVector<void*, 32> parameters;
-      for (uint64_t& v : values) parameters.push_back(&v);
-      if (absl::Status s = stream.launch(*function, static_cast<unsigned>(launch.blocks), kGridThreads,
-                                         {parameters.data(), parameters.size()});
+      if (absl::Status s = queue.launch(*function, static_cast<unsigned>(launch.blocks), kGridThreads,
+                                        {parameters.data(), l.scratch >= 0 ? most : common});
           !s.ok())
         return s;
     }
@@ -155,7 +167,6 @@ class LaunchStep final : public Step {
   }
 
   std::vector<Launched> launched_;
-  const Address never_;
   const UserLine line_;
   const std::string what_;
   std::vector<int64_t> scratch_;  // bytes: what the kernels share, then that of their plans
@@ -180,10 +191,10 @@ std::string description(const KernelSequence& sequence, const std::vector<Launch
 
 ChainedLaunch chained(const Step& launch) { return static_cast<const LaunchStep&>(launch).chained(); }
 
-absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
-                                                       const cluster::FusionPlan& plan,
-                                                       const cluster::Group& group, const SlotOf& slot_of,
-                                                       std::string_view beside) {
+absl::StatusOr<std::unique_ptr<QueueStep>> make_launch_step(CudaKernels& kernels, int capability,
+                                                            Address never, const cluster::FusionPlan& plan,
+                                                            const cluster::Group& group,
+                                                            const SlotOf& slot_of, std::string_view beside) {
   absl::StatusOr<KernelSequence> sequence = lower_group(plan, group);
   if (!sequence.ok()) return sequence.status();
   std::vector<Launched> launched;
@@ -201,7 +212,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
     absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
         kernels.get({{loop.kernel, schedule}}, capability, code);
     if (!kernel.ok()) return kernel.status();
-    launched.push_back({*std::move(kernel), *std::move(launches), loop.args, {}});
+    launched.push_back({*std::move(kernel), *std::move(launches)});
+    launched.back().args = loop.args;
     if (!schedule.exact) continue;
     GridSchedule anywhere = schedule;
     anywhere.exact = false;
@@ -215,8 +227,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
     if (launched.size() > 1) str_append(&what, ", the last of ", launched.size(), " kernels");
   }
   str_append(&what, beside);
-  return std::make_unique<LaunchStep>(*sequence, std::move(launched), never, slot_of, std::move(what),
-                                      UserLine(*group.anchors[0]));
+  return std::make_unique<LaunchStep>(kernels, *sequence, std::move(launched), never, slot_of,
+                                      std::move(what), UserLine(*group.anchors[0]));
 }
 
 }  // namespace lamina::jit::cuda

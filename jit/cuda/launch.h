@@ -7,18 +7,18 @@
 #include <string_view>
 
 #include "cluster/fuse.h"
-#include "jit/cuda/kernels.h"
+#include "jit/cuda/queue_step.h"
 #include "jit/cuda/user_line.h"
-#include "jit/program/step.h"
 
 namespace lamina::jit::cuda {
 
 // The step of a loop group, or of a library op that is loops there (jit/kernel/lower_call.h); in words why
 // the device has no form for it. `never` is the address of a word that is 0; `beside` ends its description.
-absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
-                                                       const cluster::FusionPlan& plan,
-                                                       const cluster::Group& group, const SlotOf& slot_of,
-                                                       std::string_view beside = "");
+absl::StatusOr<std::unique_ptr<QueueStep>> make_launch_step(CudaKernels& kernels, int capability,
+                                                            Address never, const cluster::FusionPlan& plan,
+                                                            const cluster::Group& group,
+                                                            const SlotOf& slot_of,
+                                                            std::string_view beside = "");
 
 // What a chain needs to know of a step that may be part of one.
 struct ChainedLaunch {

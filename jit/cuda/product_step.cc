@@ -29,29 +29,49 @@ hlo::Dims order_of(const hlo::Node& dot, size_t operand) {
   return out;
 }
 
-class ProductStep final : public Step {
+class ProductStep final : public QueueStep {
  public:
-  using Copies = std::array<std::unique_ptr<Step>, 2>;  // null where there is none
+  using Copies = std::array<std::unique_ptr<QueueStep>, 2>;  // null where there is none
 
-  ProductStep(std::unique_ptr<const Product> product, Copies copies, const hlo::Node& dot,
-              const SlotOf& slot_of)
-      : product_(std::move(product)), copies_(std::move(copies)), line_(dot), slots_(dot, slot_of) {
+  ProductStep(CudaKernels& kernels, std::unique_ptr<const Product> product, Copies copies,
+              const hlo::Node& dot, const SlotOf& slot_of)
+      : QueueStep(kernels),
+        product_(std::move(product)),
+        copies_(std::move(copies)),
+        line_(dot),
+        slots_(dot, slot_of) {
     if (const int64_t bytes = product_->workspace_bytes(); bytes > 0) workspace_ = add_scratch(bytes);
     for (size_t i = 0; i < copies_.size(); ++i)
       if (copies_[i]) copied_[i] = add_scratch(slots_.operand_types[i]->bytes());
   }
 
-  absl::Status enqueue(Frame& frame) const override {
-    const auto place = [&](int p) { return frame.at[static_cast<size_t>(p)]; };
-    for (const std::unique_ptr<Step>& copy : copies_)
+  absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
+    const auto at = [&](int p) { return frame.at[static_cast<size_t>(p)]; };
+    for (const std::unique_ptr<QueueStep>& copy : copies_)
       if (copy)
-        if (absl::Status s = copy->enqueue(frame); !s.ok()) return s;
-    const auto operand = [&](size_t i) { return place(copies_[i] ? copied_[i] : slots_.operands[i]); };
-    return line_.add_to(product_->enqueue(
-        static_cast<CudaStream&>(frame.device.stream()),
-        {operand(0), operand(1), place(slots_.results[0]), workspace_ < 0 ? Address() : place(workspace_)}));
+        if (absl::Status s = copy->enqueue_on(queue, frame); !s.ok()) return s;
+    return line_.add_to(product_->enqueue(queue, {at(operand(0)), at(operand(1)), at(slots_.results[0]),
+                                                  workspace_ < 0 ? Address() : at(workspace_)}));
   }
-  bool may_take_long() const override { return false; }
+  std::vector<int> used_places() const override {
+    std::vector<int> out{operand(0), operand(1), slots_.results[0]};
+    if (workspace_ >= 0) out.push_back(workspace_);
+    for (size_t i = 0; i < copies_.size(); ++i)
+      if (copies_[i]) out.push_back(slots_.operands[i]);
+    return out;
+  }
+  size_t calls() const override {
+    size_t count = 1;
+    for (const std::unique_ptr<QueueStep>& copy : copies_)
+      if (copy) count += copy->calls();
+    return count;
+  }
+  int64_t kernel_runs() const override {
+    int64_t runs = 0;
+    for (const std::unique_ptr<QueueStep>& copy : copies_)
+      if (copy) runs += copy->kernel_runs();
+    return runs;
+  }
   std::string describe() const override {
     return str_cat("dot by ", product_->describe(), ", ", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
@@ -70,6 +90,8 @@ class ProductStep final : public Step {
   }
 
  private:
+  // Where the product finds it.
+  int operand(size_t i) const { return copies_[i] ? copied_[i] : slots_.operands[i]; }
   int add_scratch(int64_t bytes) {
     scratch_.push_back(bytes);
     return static_cast<int>(scratch_.size()) - 1;
@@ -87,20 +109,21 @@ class ProductStep final : public Step {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, const hlo::Node& dot,
-                                                        const SlotOf& slot_of, MakeCopy make_copy) {
+absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, CudaKernels& kernels,
+                                                        const hlo::Node& dot, const SlotOf& slot_of,
+                                                        MakeCopy make_copy) {
   absl::StatusOr<std::unique_ptr<const Product>> product = products.plan(dot);
   if (!product.ok()) return product.status();
   if (!*product) return nullptr;
   ProductStep::Copies copies;
   for (size_t i = 0; i < copies.size(); ++i) {
     if (!(*product)->copied()[i]) continue;
-    absl::StatusOr<std::unique_ptr<Step>> copy = make_copy(dot.operand_type(i), order_of(dot, i));
+    absl::StatusOr<std::unique_ptr<QueueStep>> copy = make_copy(dot.operand_type(i), order_of(dot, i));
     if (!copy.ok()) return copy.status();
     if (!(*copy)->scratch_bytes().empty()) return absl::UnimplementedError("a copy needs memory of its own");
     copies[i] = *std::move(copy);
   }
-  return std::make_unique<ProductStep>(*std::move(product), std::move(copies), dot, slot_of);
+  return std::make_unique<ProductStep>(kernels, *std::move(product), std::move(copies), dot, slot_of);
 }
 
 }  // namespace lamina::jit::cuda

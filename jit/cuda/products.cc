@@ -255,10 +255,10 @@ std::string Product::describe() const {
   return out;
 }
 
-absl::Status Product::enqueue(CudaStream& stream, const Operands& at) const {
-  if (absl::Status s = stream.gpu().health(); !s.ok()) return s;
+absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
+  if (absl::Status s = queue.gpu().health(); !s.ok()) return s;
   const auto choice =
-      std::find_if(choices_.begin(), choices_.end(), [&](const Choice& c) { return c.gpu == &stream.gpu(); });
+      std::find_if(choices_.begin(), choices_.end(), [&](const Choice& c) { return c.gpu == &queue.gpu(); });
   if (choice == choices_.end()) return absl::InternalError("the product was planned without this device");
   const auto mask = static_cast<uint64_t>(kWorkspaceAlignment - 1);
   const uint64_t workspace = (at.workspace.bits() + mask) & ~mask;
@@ -268,23 +268,24 @@ absl::Status Product::enqueue(CudaStream& stream, const Operands& at) const {
     if (begin[i] % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a product lies where none was expected to begin");
   BlasStatus status = BlasStatus::kSuccess;
-  const absl::Status enqueued = stream.enqueue_with([&](StreamHandle handle) -> absl::Status {
+  const absl::Status enqueued = queue.call([&](StreamHandle stream) -> absl::Status {
     for (const std::array<int64_t, 3>& call : calls_) {
       const auto place = [&](size_t i) { return pointer(begin[i] + static_cast<uint64_t>(call[i])); };
       // The library's matrices have columns where ours have rows: it multiplies the other way round.
       status = blas_->multiply(choice->handle, descriptions_->product, one_, place(1), descriptions_->right,
                                place(0), descriptions_->left, kZero, place(2), descriptions_->result,
                                place(2), descriptions_->result, &choice->found.algorithm, pointer(workspace),
-                               choice->found.workspace_bytes, handle);
-      if (status != BlasStatus::kSuccess) break;
+                               choice->found.workspace_bytes, stream);
+      if (status == BlasStatus::kSuccess) continue;
+      const std::string why = str_cat(queue.gpu().name(), " failed multiplying: ", blas_->words(status));
+      return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
+                                                : absl::InternalError(why);
     }
     return absl::OkStatus();
   });
-  if (!enqueued.ok() || status == BlasStatus::kSuccess) return enqueued;
-  // Whether the device is what fails, the driver knows.
-  if (absl::Status s = stream.drain(); !s.ok()) return s;
-  const std::string why = str_cat(stream.gpu().name(), " failed multiplying: ", blas_->words(status));
-  return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why) : absl::InternalError(why);
+  if (enqueued.ok() || status == BlasStatus::kSuccess) return enqueued;
+  const absl::Status fault = queue.find_fault();
+  return fault.ok() ? enqueued : fault;
 }
 
 void Products::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

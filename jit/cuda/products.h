@@ -22,8 +22,9 @@
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
 #include "hlo/mutex.h"
+#include "jit/client/client.h"
 #include "jit/cuda/blas.h"
-#include "jit/cuda/stream.h"
+#include "jit/cuda/queue.h"
 
 namespace lamina::jit::cuda {
 
@@ -38,7 +39,7 @@ class Product {
   const std::array<bool, 2>& copied() const { return copied_; }
   // Of the work space, which begins at any address.
   int64_t workspace_bytes() const;
-  absl::Status enqueue(CudaStream& stream, const Operands& at) const;
+  absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
   // For people: "cublasLt 13.0.2 in f32, algorithm 24, tile 18, ...".
   std::string describe() const;
 

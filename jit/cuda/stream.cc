@@ -14,6 +14,8 @@ constexpr auto kShortestSleep = std::chrono::microseconds(20), kLongestSleep = s
 constexpr auto kWatched = std::chrono::milliseconds(20);
 // Pieces of staging that a read has under way.
 constexpr size_t kBatchesAhead = 3;
+// To ask whether a point is reached takes as long as to mark it: runs do so once for so many points.
+constexpr size_t kPointsAtOnce = 4;
 
 }  // namespace
 
@@ -33,7 +35,7 @@ Point CudaStream::mark() {
 Point CudaStream::mark_locked() {
   // What another thread enqueues from here on may be part of this point; it is of the next one in any case.
   if (!has_work_.exchange(false) && marked_ > 0) return {this, marked_};
-  poll_locked();
+  if (spare_.empty() && pending_.size() >= 2 * kPointsAtOnce) poll_locked();
   ++marked_;
   EventHandle event = nullptr;
   absl::Status status;
@@ -56,13 +58,17 @@ Point CudaStream::mark_locked() {
   return {this, marked_};
 }
 
+bool CudaStream::happened_locked(size_t n) {
+  const Result result = gpu_.ask(gpu_.driver().query, pending_[n].event);
+  if (result == Result::kNotReady || !gpu_.check(result, "waiting for what was enqueued").ok()) return false;
+  reached_.store(pending_[n].value, std::memory_order_release);
+  for (size_t i = 0; i <= n; ++i) spare_.push_back(pending_[i].event);
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(n) + 1);
+  return true;
+}
+
 void CudaStream::poll_locked() {
-  while (!pending_.empty()) {
-    const Result result = gpu_.ask(gpu_.driver().query, pending_.front().event);
-    if (result == Result::kNotReady || !gpu_.check(result, "waiting for what was enqueued").ok()) return;
-    reached_.store(pending_.front().value, std::memory_order_release);
-    spare_.push_back(pending_.front().event);
-    pending_.pop_front();
+  while (!pending_.empty() && happened_locked(0)) {
   }
 }
 
@@ -101,11 +107,19 @@ absl::Status CudaStream::order_before(CudaStream& other, uint64_t value) {
   if (value <= reached_.load(std::memory_order_acquire)) return absl::OkStatus();
   // The event is not recorded anew meanwhile.
   std::lock_guard lock(mutex_);
+  auto waiting =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& w) { return w.first == &other; });
+  if (waiting == waiting_.end()) waiting = waiting_.insert(waiting_.end(), {&other, 0});
+  if (value <= waiting->second) return gpu_.health();
+  // Nobody else may ask for long, and then each run would wait for it again.
+  poll_locked();
   const auto first =
       std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.value >= value; });
   if (first == pending_.end() || gpu_.is_lost()) return gpu_.health();
-  return other.enqueued(other.gpu_.call("waiting for another stream", gpu_.driver().stream_waits,
-                                        other.handle_, first->event, 0U));
+  const absl::Status status = other.enqueued(other.gpu_.call(
+      "waiting for another stream", gpu_.driver().stream_waits, other.handle_, first->event, 0U));
+  if (status.ok()) waiting->second = first->value;
+  return status;
 }
 
 void CudaStream::keep(std::shared_ptr<const void> what) {
@@ -120,7 +134,10 @@ void CudaStream::keep(std::shared_ptr<const void> what) {
 void CudaStream::release_kept() {
   std::vector<std::shared_ptr<const void>> free;  // their ends may take any lock
   std::lock_guard lock(mutex_);
-  poll_locked();
+  if (kept_.size() > pending_.size() + 2 * kPointsAtOnce)
+    poll_locked();  // runs without work mark nothing
+  else if (pending_.size() >= 2 * kPointsAtOnce)
+    happened_locked(kPointsAtOnce - 1);
   while (!kept_.empty() &&
          (kept_.front().first <= reached_.load(std::memory_order_relaxed) || gpu_.is_lost())) {
     free.push_back(std::move(kept_.front().second));
@@ -235,6 +252,27 @@ absl::Status CudaStream::launch(FunctionHandle function, unsigned blocks, unsign
                                 std::span<void*> parameters) {
   return enqueued(gpu_.call("launching a kernel", gpu_.driver().launch, function, blocks, 1U, 1U, threads, 1U,
                             1U, 0U, handle_, parameters.data(), static_cast<void**>(nullptr)));
+}
+
+absl::StatusOr<StreamHandle> CudaStream::take_capture_stream() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!for_capture_.empty()) {
+      const StreamHandle stream = for_capture_.back();
+      for_capture_.pop_back();
+      return stream;
+    }
+  }
+  StreamHandle made = nullptr;
+  const absl::Status status =
+      gpu_.call("making a stream", gpu_.driver().create_stream, &made, kStreamNonBlocking);
+  if (!status.ok()) return status;
+  return made;
+}
+
+void CudaStream::give_back_capture_stream(StreamHandle stream) {
+  std::lock_guard lock(mutex_);
+  for_capture_.push_back(stream);
 }
 
 }  // namespace lamina::jit::cuda

@@ -18,11 +18,12 @@
 #include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/gpu.h"
+#include "jit/cuda/queue.h"
 #include "jit/cuda/staging.h"
 
 namespace lamina::jit::cuda {
 
-class CudaStream final : public Stream {
+class CudaStream final : public Stream, public CudaQueue {
  public:
   // Both stay.
   static absl::StatusOr<CudaStream*> make(Gpu& gpu, Staging& staging);
@@ -54,18 +55,20 @@ class CudaStream final : public Stream {
   absl::Status enqueue(std::string_view doing, Result (*function)(P...), A... arguments) {
     return enqueued(gpu_.call(doing, function, arguments..., handle_));
   }
-  // What another library enqueues on the stream that it is given.
-  template <typename Work>
-  absl::Status enqueue_with(Work work) {
-    return enqueued(gpu_.within([&] { return work(handle_); }));
-  }
-  // Blocks and their threads have one dimension, and shared memory of a fixed size.
   absl::Status launch(FunctionHandle function, unsigned blocks, unsigned threads,
-                      std::span<void*> parameters);
+                      std::span<void*> parameters) override;
+  absl::Status call(absl::FunctionRef<absl::Status(StreamHandle)> work) override {
+    // Where it fails, a part of it may be there.
+    has_work_.store(true);
+    return gpu_.within([&] { return work(handle_); });
+  }
+  absl::Status find_fault() override { return drain(); }
   // All that was enqueued, on the host, at once.
   absl::Status drain() { return gpu_.call("waiting", gpu_.driver().wait_for_stream, handle_); }
 
-  Gpu& gpu() const { return gpu_; }
+  // A stream on which nothing ever runs: whoever takes it captures there, undisturbed by what others enqueue.
+  absl::StatusOr<StreamHandle> take_capture_stream();
+  void give_back_capture_stream(StreamHandle stream);
 
  private:
   // Of which the value is reached when the event has happened.
@@ -76,19 +79,20 @@ class CudaStream final : public Stream {
   struct Batch;
 
   CudaStream(Gpu& gpu, Staging& staging, StreamHandle handle)
-      : gpu_(gpu), staging_(staging), handle_(handle) {}
+      : CudaQueue(gpu), staging_(staging), handle_(handle) {}
   absl::Status enqueued(absl::Status status) {
     if (status.ok()) has_work_.store(true);
     return status;
   }
   Point mark_locked();
+  // Whether the n-th that is pending has happened; then it and those before are so no more.
+  bool happened_locked(size_t n);
   void poll_locked();
   absl::Status order_before(CudaStream& other, uint64_t value);
   void release_kept();
   absl::Status send(Batch& batch, std::span<const Part> parts);
   absl::Status finish(Batch& batch, StepWatcher* watcher);
 
-  Gpu& gpu_;
   Staging& staging_;
   const StreamHandle handle_;
   std::atomic<uint64_t> reached_{0};
@@ -100,6 +104,9 @@ class CudaStream final : public Stream {
   std::deque<Pending> pending_;
   std::vector<EventHandle> spare_;
   std::deque<std::pair<uint64_t, std::shared_ptr<const void>>> kept_;
+  // Other streams, and the last point here that each waits for.
+  std::vector<std::pair<const CudaStream*, uint64_t>> waiting_;
+  std::vector<StreamHandle> for_capture_;
 };
 
 }  // namespace lamina::jit::cuda

@@ -3,6 +3,7 @@
 #include "hlo/builder.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
+#include "jit/cuda/graph_step.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
 #include "jit/cuda/product_step.h"
@@ -22,13 +23,13 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   std::string why = "no form for it on CUDA", beside;
   if (group.kind == cluster::GroupKind::kLibrary && group.anchors[0]->op() == hlo::Op::dot_general) {
     absl::StatusOr<std::unique_ptr<Step>> product =
-        make_product_step(products_, *group.anchors[0], slot_of,
+        make_product_step(products_, kernels_, *group.anchors[0], slot_of,
                           [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); });
     if (product.ok() && *product) return product;
     if (!product.ok()) beside = str_cat(", without cublasLt: ", product.status().message());
   }
   if (group.kind == cluster::GroupKind::kLoop || group.kind == cluster::GroupKind::kLibrary) {
-    absl::StatusOr<std::unique_ptr<Step>> launch =
+    absl::StatusOr<std::unique_ptr<QueueStep>> launch =
         make_launch_step(kernels_, capability_, never_, plan, group, slot_of, beside);
     if (launch.ok()) return launch;
     why = std::string(launch.status().message());
@@ -38,7 +39,8 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   return make_host_step(*std::move(step), std::move(why));
 }
 
-absl::StatusOr<std::unique_ptr<Step>> CudaTarget::copy(const hlo::Type* type, const hlo::Dims& order) const {
+absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::copy(const hlo::Type* type,
+                                                            const hlo::Dims& order) const {
   hlo::Builder builder;
   const hlo::Value from = hlo::make_parameter(type);
   const absl::StatusOr<hlo::ComputationPtr> program =
@@ -55,6 +57,8 @@ std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps
                                               int64_t) const {
   return make_chain_step(kernels_, capability_, steps, rows);
 }
+
+Target::Batch CudaTarget::batch(std::span<const Step* const> steps) const { return make_graph_step(steps); }
 
 absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {
   return absl::UnimplementedError("of kernels for CUDA the PTX is shown, as assembly");

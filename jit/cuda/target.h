@@ -7,6 +7,7 @@
 
 #include "jit/cuda/kernels.h"
 #include "jit/cuda/products.h"
+#include "jit/cuda/queue_step.h"
 #include "jit/program/target.h"
 
 namespace lamina::jit::cuda {
@@ -32,6 +33,7 @@ class CudaTarget final : public Target {
                                               const SlotOf& slot_of) const override;
   std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                     int64_t block) const override;
+  Batch batch(std::span<const Step* const> steps) const override;
   absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
   absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
   absl::StatusOr<std::string> machine() const override;
@@ -41,7 +43,7 @@ class CudaTarget final : public Target {
 
  private:
   // As MakeCopy of jit/cuda/product_step.h.
-  absl::StatusOr<std::unique_ptr<Step>> copy(const hlo::Type* type, const hlo::Dims& order) const;
+  absl::StatusOr<std::unique_ptr<QueueStep>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
   // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that
   // of few rows leaves most of a device idle.

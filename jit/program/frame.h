@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "jit/client/cancel.h"
@@ -35,6 +36,12 @@ struct RunControl {
   static constexpr int64_t kWatchedWork = 100'000;
 };
 
+// What a step keeps from run to run with the frame that it ran in.
+class StepState {
+ public:
+  virtual ~StepState() = default;
+};
+
 struct Frame {
   Frame(const MemoryPlan& plan, Device& device, std::span<const BufferRef> constants);
   // The same places, none of them known, for a device that does the work of another.
@@ -53,6 +60,8 @@ struct Frame {
   std::vector<BufferRef> made;                // the run's result memory, then what stands for lent parts
   std::vector<std::unique_ptr<Frame>> inner;  // of the programs inside steps, in order
   int step = 0;                               // the one that runs, or failed
+  // Of the few steps that keep something.
+  std::vector<std::pair<const void*, std::unique_ptr<StepState>>> states;
 };
 
 }  // namespace lamina::jit

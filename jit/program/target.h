@@ -35,7 +35,7 @@ class Target {
   virtual std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                             int64_t block) const = 0;
   // One step in place of the first of `steps`, its own, that takes less time to start than they do, where
-  // there is one for two or more: `count` of them.
+  // there is one: `count` of them.
   struct Batch {
     std::unique_ptr<const Step> step;
     size_t count = 1;

@@ -1,5 +1,7 @@
 // What kernels of a CUDA device take: one line of JSON for each program, with the bytes or operations that it
-// must move or do, and its rate. Runs follow each other on the stream; the host waits once at the end.
+// must move or do, and its rate. Runs follow each other on the stream; the host waits once at the end. How
+// long the host is busy with a run is measured where few are on their way, and the part of runs that were
+// graphs (jit/cuda/graph_step.h) where a program has several kernels.
 //
 // Run: cuda_bench [--small] [--only NAME]. On the stand-in for the driver the numbers mean nothing.
 #include <algorithm>
@@ -26,10 +28,19 @@ using hlo::Value;
 
 namespace {
 
+// Where a run's arguments come from, and what becomes of its results.
+enum class Feed : uint8_t {
+  kSame,     // always the same arguments
+  kResults,  // the first arguments are the last run's results, so that two sets of addresses take turns
+  kGivenUp,  // and these are written over
+  kKept,     // results are kept for a while: new addresses each time
+  kHistory,  // as kResults, but for the last result, which is kept
+};
 struct Measured {
   std::string name;
   ComputationPtr program;
   double bytes = 0, operations = 0;  // of a run
+  Feed feed = Feed::kSame;
 };
 
 Value parameter(DType type, Dims dims) {
@@ -90,13 +101,30 @@ std::vector<Measured> programs(int64_t scale) {
     const Value x = parameter(DType::kF32, {64});
     add("launch", {x}, b.add(x, x));
   }
+  {
+    const Value x = parameter(DType::kF32, {256, 256});
+    Value y = x, sums;
+    for (int64_t i = 0; i < 20; ++i) {
+      const int64_t reduced = i % 2;
+      sums = b.reduce_sum(b.multiply(y, y), {{reduced}});
+      y = b.subtract(y, b.broadcast_in_dim(b.multiply(sums, number(sums, 1e-6)), x.dims(), {{1 - reduced}}));
+    }
+    const ComputationPtr one = *hlo::Computation::make({{x}}, {{y}}),
+                         two = *hlo::Computation::make({{x}}, {{y, b.reduce_sum(sums, {{0}})}});
+    for (const auto& [name, feed] :
+         {std::pair("forty kernels", Feed::kSame), std::pair("forty kernels, fed back", Feed::kResults),
+          std::pair("forty kernels, given up", Feed::kGivenUp),
+          std::pair("forty kernels, new addresses", Feed::kKept)})
+      all.push_back({name, one, 0, 0, feed});
+    all.push_back({"forty kernels, one new address", two, 0, 0, Feed::kHistory});
+  }
   return all;
 }
 
 // A program of text: operations that have no builder.
 Measured parsed(std::string name, const std::string& text) {
   const ComputationPtr program = *hlo::parse(text);
-  return {std::move(name), program, bytes_of(*program), 0};
+  return {std::move(name), program, bytes_of(*program)};
 }
 
 absl::Status measure(jit::Device& device, const Measured& m) {
@@ -110,15 +138,32 @@ absl::Status measure(jit::Device& device, const Measured& m) {
     if (!buffer.ok()) return buffer.status();
     in.push_back(*std::move(buffer));
   }
+  std::vector<jit::BufferRef> kept(97);
+  size_t runs = 0;
+  const auto run_once = [&]() -> absl::Status {
+    if (m.feed == Feed::kGivenUp) {
+      out.clear();
+      absl::Status status = (*executable)->run_giving_up(in, out);
+      if (status.ok()) in = out;
+      return status;
+    }
+    if (m.feed != Feed::kSame && !out.empty()) in[0] = out[0];
+    if (m.feed == Feed::kKept || m.feed == Feed::kHistory)
+      if (!out.empty()) kept[runs % kept.size()] = out.back();
+    ++runs;
+    out.clear();
+    return (*executable)->run(in, out);
+  };
+  double host = 0;  // of it, until the last is on its way
   const auto run = [&](int times) -> absl::StatusOr<double> {
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < times; ++i) {
-      out.clear();
-      if (absl::Status s = (*executable)->run(in, out); !s.ok()) return s;
-    }
+    for (int i = 0; i < times; ++i)
+      if (absl::Status s = run_once(); !s.ok()) return s;
+    const auto enqueued = std::chrono::steady_clock::now();
     const jit::Point end = out[0]->written();
     if (end)
       if (absl::Status s = end.stream->wait(end.value, nullptr); !s.ok()) return s;
+    host = std::chrono::duration<double>(enqueued - begin).count();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   // As often as takes a fifth of a second.
@@ -132,12 +177,26 @@ absl::Status measure(jit::Device& device, const Measured& m) {
     if (!seconds.ok()) return seconds.status();
     best = std::min(best, *seconds / times);
   }
+  // So few runs that the driver takes them all without waiting.
+  constexpr int kFew = 16;
+  double busy = 1e9;
+  const jit::KernelStats before = client.kernel_stats();
+  for (int round = 0; round < 20; ++round) {
+    seconds = run(kFew);
+    if (!seconds.ok()) return seconds.status();
+    busy = std::min(busy, host / kFew);
+  }
+  const double graphs =
+      static_cast<double>(client.kernel_stats().graph_runs - before.graph_runs) / (20.0 * kFew);
   const bool whole = (*executable)->describe().find("on the host") == std::string::npos;
   std::printf(
-      "{\"name\": \"%s\", \"microseconds\": %.3f, \"gigabytes_per_second\": %.1f, "
-      "\"gigaflops\": %.1f, \"whole\": %s}\n",
-      m.name.c_str(), best * 1e6, m.bytes / best * 1e-9, m.operations / best * 1e-9,
-      whole ? "true" : "false");
+      "{\"name\": \"%s\", \"microseconds\": %.3f, \"host_microseconds\": %.3f, \"steps\": %zu, \"graphs\": "
+      "%.2f, ",
+      m.name.c_str(), best * 1e6, busy * 1e6, (*executable)->steps().size(), graphs);
+  if (m.bytes > 0)
+    std::printf("\"gigabytes_per_second\": %.1f, \"gigaflops\": %.1f, ", m.bytes / best * 1e-9,
+                m.operations / best * 1e-9);
+  std::printf("\"whole\": %s}\n", whole ? "true" : "false");
   std::fflush(stdout);
   return absl::OkStatus();
 }

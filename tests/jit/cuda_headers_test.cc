@@ -45,7 +45,14 @@ constexpr int kSame[][2] = {
     {as_int(cuda::Result::kInvalidPc), CUDA_ERROR_INVALID_PC},
     {as_int(cuda::Result::kLaunchFailed), CUDA_ERROR_LAUNCH_FAILED},
     {as_int(cuda::Result::kTensorMemoryLeak), CUDA_ERROR_TENSOR_MEMORY_LEAK},
+    {as_int(cuda::Result::kIllegalState), CUDA_ERROR_ILLEGAL_STATE},
+    {as_int(cuda::Result::kCaptureUnsupported), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+    {as_int(cuda::Result::kCaptureInvalidated), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED},
+    {as_int(cuda::Result::kGraphUpdateFailure), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE},
     {as_int(cuda::Result::kUnknown), CUDA_ERROR_UNKNOWN},
+    {as_int(cuda::CaptureMode::kGlobal), CU_STREAM_CAPTURE_MODE_GLOBAL},
+    {as_int(cuda::CaptureMode::kThreadLocal), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
+    {as_int(cuda::CaptureMode::kRelaxed), CU_STREAM_CAPTURE_MODE_RELAXED},
     {as_int(cuda::Attribute::kMultiprocessors), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
     {as_int(cuda::Attribute::kCapabilityMajor), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
     {as_int(cuda::Attribute::kCapabilityMinor), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
@@ -70,6 +77,16 @@ static_assert(offsetof(cuda::PoolProperties, usage) == offsetof(CUmemPoolProps, 
 static_assert(sizeof(cuda::PoolAccess) == sizeof(CUmemAccessDesc));
 static_assert(offsetof(cuda::PoolAccess, flags) == offsetof(CUmemAccessDesc, flags));
 static_assert(offsetof(cuda::MemoryLocation, number) == offsetof(CUmemLocation, id));
+static_assert(sizeof(cuda::LaunchNode) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+static_assert(offsetof(cuda::LaunchNode, function) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, func));
+static_assert(offsetof(cuda::LaunchNode, grid) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX));
+static_assert(offsetof(cuda::LaunchNode, block) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX));
+static_assert(offsetof(cuda::LaunchNode, shared_bytes) ==
+              offsetof(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes));
+static_assert(offsetof(cuda::LaunchNode, parameters) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kernelParams));
+static_assert(offsetof(cuda::LaunchNode, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, extra));
+static_assert(offsetof(cuda::LaunchNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
+static_assert(offsetof(cuda::LaunchNode, context) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx));
 
 #define LAMINA_CUDA_CALL(member, symbol, parameters) \
   static_assert(kSameCall<&::symbol, decltype(cuda::Driver::member)>);

@@ -287,7 +287,7 @@ TEST_CASE("planted: what cublasLt refuses", "[cuda][cuda_products][planted]") {
   const auto within = [&](auto work) {
     BlasStatus status = BlasStatus::kSuccess;
     REQUIRE(stream
-                .enqueue_with([&](StreamHandle handle) {
+                .call([&](StreamHandle handle) {
                   status = work(handle);
                   return absl::OkStatus();
                 })
@@ -380,7 +380,7 @@ TEST_CASE("planted: what cublasLt refuses", "[cuda][cuda_products][planted]") {
   // On the stream of another device.
   auto& there = static_cast<CudaStream&>(cuda_device(1).stream());
   REQUIRE(there
-              .enqueue_with([&](StreamHandle on) {
+              .call([&](StreamHandle on) {
                 blas->multiply(handle, product, &one, nullptr, a, nullptr, b, &zero, nullptr, d, nullptr, d,
                                &split.algorithm, nullptr, 0, on);
                 return absl::OkStatus();

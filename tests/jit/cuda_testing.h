@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/cuda/client.h"
+#include "jit/cuda/graph_step.h"
 #include "tests/jit/cuda_standin/control.h"
 
 namespace lamina::testing {
@@ -37,6 +38,17 @@ class ScopedLeastWork {
 
  private:
   const double before_;
+};
+// Programs are graphs from this run of a frame on.
+class ScopedPlainRuns {
+ public:
+  explicit ScopedPlainRuns(int64_t runs) : before_(jit::cuda::set_plain_runs(runs)) {}
+  ~ScopedPlainRuns() { jit::cuda::set_plain_runs(before_); }
+  ScopedPlainRuns(const ScopedPlainRuns&) = delete;
+  ScopedPlainRuns& operator=(const ScopedPlainRuns&) = delete;
+
+ private:
+  const int64_t before_;
 };
 // What a test may ask for that compares bits: on the stand-in, which adds in the CPU's order.
 inline double least_work_with_bits(double least) {

@@ -202,6 +202,46 @@ def test_large_products_are_calls_of_cublaslt(cuda_standin):
     run(PRODUCTS, LAMINA_CUDA_DRIVER=cuda_standin)
 
 
+TRAINING = """
+    import lamina as lm
+    import lamina.numpy as lnp
+    import numpy as np
+
+    def step(weights, x):
+        def loss(w):
+            return lnp.mean((lnp.tanh(x @ w["a"]) @ w["b"]) ** 2)
+
+        value, slopes = lm.value_and_grad(loss)(weights)
+        return {k: weights[k] - 0.1 * slopes[k] for k in weights}, value
+
+    rng = np.random.default_rng(0)
+    weights = {"a": rng.normal(size=(24, 16)).astype("f4"), "b": rng.normal(size=(16, 3)).astype("f4")}
+    x = rng.normal(size=(40, 24)).astype("f4")
+
+    def train(device, keep, **options):
+        jitted = lm.jit(step, **options)
+        w, batch, losses = lm.device_put(weights, device), lm.device_put(x, device), []
+        for _ in range(12):
+            w, value = jitted(w, batch)
+            losses.append(value if keep else float(value))
+        return [np.asarray(v).tobytes() for v in (*w.values(), *losses)]
+
+    for keep in (False, True):
+        for options in ({}, {"donate_argnums": 0}):
+            want = train("cpu:0", keep, **options)
+            before = lm.cache.stats()
+            assert train("cuda:0", keep, **options) == want
+            after = lm.cache.stats()
+            ran = {k: after[k] - before[k] for k in ("graphs", "graph_runs", "graphs_refused")}
+            assert 1 <= ran["graphs"] <= 8 and ran["graph_runs"] >= 6 and ran["graphs_refused"] == 0, ran
+"""
+
+
+@pytest.mark.machine_code
+def test_steps_of_a_training_loop_are_graphs(cuda_standin):
+    run(TRAINING, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
 @pytest.mark.machine_code
 def test_without_cublaslt_our_kernels_multiply(cuda_standin):
     program = """

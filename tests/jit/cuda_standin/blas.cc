@@ -384,15 +384,16 @@ BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* 
   const auto touch = [&](const void* at, int64_t bytes, Access access) {
     return Touch{jit::Address(address(at)), bytes, access};
   };
-  standins::launch(stream, str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
-                   {touch(d, bytes_of(p->d, p->width()), Access::kWrite),
-                    touch(a, bytes_of(p->a, p->width()), Access::kRead),
-                    touch(b, bytes_of(p->b, p->width()), Access::kRead),
-                    touch(workspace, static_cast<int64_t>(needed), Access::kScratch)},
-                   [=, it = *p] {
-                     multiply(it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
-                              standins::bytes_at(address(d)));
-                   });
+  standins::enqueue(stream, {standins::FakeQueues::Kind::kLaunch,
+                             str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
+                             {touch(d, bytes_of(p->d, p->width()), Access::kWrite),
+                              touch(a, bytes_of(p->a, p->width()), Access::kRead),
+                              touch(b, bytes_of(p->b, p->width()), Access::kRead),
+                              touch(workspace, static_cast<int64_t>(needed), Access::kScratch)},
+                             [=, it = *p] {
+                               multiply(it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
+                                        standins::bytes_at(address(d)));
+                             }});
   return BlasStatus::kSuccess;
 }
 }

@@ -6,7 +6,13 @@
 //   - copies from or to memory of the host that is not pinned, or that changed between call and copy;
 //   - work on a stream while another device's context is current;
 //   - blocks freed twice;
-//   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold.
+//   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold;
+//   - on a stream that is captured, what does not belong in a graph of ours: waits, events, memory taken or
+//   let
+//     go of, copies from or to the host; captures that restrict what threads may do, and that;
+//   - graphs (graphs.cc) that start with nodes over common bytes that nothing orders, with kernels whose
+//   module
+//     is gone, or that are changed by a node of a graph that is gone.
 // The stand-ins for nvJitLink (assembler.cc) and cublasLt (blas.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
@@ -28,7 +34,12 @@ enum StandinCall : int {
   kStandinRecord,
   kStandinEvent,
   kStandinMultiply,  // of cublasLt
-  kStandinCalls,     // how many there are
+  kStandinCapture,
+  kStandinEndCapture,
+  kStandinMakeGraph,
+  kStandinChangeGraph,
+  kStandinStartGraph,
+  kStandinCalls,  // how many there are
 };
 
 // Mistakes of a runtime, as if it had called otherwise.
@@ -39,11 +50,16 @@ enum StandinMistake : int {
   kStandinFreesElsewhere,   // blocks are freed on another stream than the one they were taken from
   kStandinSkipsCopies,      // copies within a device do nothing
   kStandinCopiesElsewhere,  // copies within a device go on another stream
+  kStandinForgetsChanges,   // graphs stay as they were made
+  kStandinForgetsOrder,     // nodes of graphs wait for no other
 };
 
 struct StandinCounts {
   int64_t launches, transfers, bytes, allocations;
   int64_t code_loads, text_loads;  // modules of machine code, and of PTX
+  int64_t graphs, graph_starts, graph_changes, captures;
+  int64_t direct_launches;  // calls, without those of graphs
+  int64_t context_calls;    // what makes a context current, or asks for it
 };
 
 // A kernel that modules have under this name. Its parameters are 8 bytes each; the first `buffers` are
@@ -82,6 +98,8 @@ struct StandinControl {
   void (*take_violations)(void* sink, void (*add)(void* sink, const char* text));
   StandinCounts (*take_counts)();
   int64_t (*live_blocks)();
+  // Of both kinds.
+  int64_t (*live_graphs)();
 };
 
 const StandinControl* lamina_cuda_standin();

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -45,10 +46,6 @@ struct OpaqueContext {
 };
 struct OpaquePool {
   int device;
-};
-struct OpaqueStream {
-  ContextHandle context;
-  int queue;
 };
 struct OpaqueEvent {
   ContextHandle context;
@@ -99,6 +96,7 @@ class Standin {
   std::map<DevicePointer, Block> blocks;
   std::vector<Pinned> pinned;
   std::map<std::string, StandinKernel> kernels;
+  std::set<FunctionHandle> functions;
   const char* (*runner)(const StandinRun* run) = nullptr;
   std::vector<std::string> violations;
   StandinCounts counts{};
@@ -168,13 +166,17 @@ thread_local std::vector<ContextHandle> current;
 std::atomic<bool> is_child{false};
 [[maybe_unused]] const int watches_forks = pthread_atfork(nullptr, nullptr, [] { is_child = true; });
 
-void check_process() {
-  if (!is_child) return;
-  std::fputs("a forked child called the CUDA driver\n", stderr);
-  std::abort();
+using standins::check_process;
+using standins::check_uncaptured;
+using standins::check_undisturbed;
+using standins::enter;
+
+// Of work that is not for graphs.
+Result enter_stream(StreamHandle stream, const char* what) {
+  const Result result = enter(stream->context, what);
+  return result == Result::kSuccess ? check_uncaptured(stream, what) : result;
 }
 
-using standins::enter;
 Result enter_current(const char* what, ContextHandle* context) {
   check_process();
   *context = current.empty() ? nullptr : current.back();
@@ -209,8 +211,8 @@ Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, s
   if (mistake == kStandinCopiesElsewhere)
     for (StreamHandle other : stream->context->streams)
       if (other != stream) on = other;
-  standin().enqueue(on, Queues::Kind::kTransfer, "a copy", touches_of(to, from, bytes),
-                    [=] { std::memcpy(bytes_at(to), bytes_at(from), bytes); });
+  standins::enqueue(on, {Queues::Kind::kTransfer, "a copy", touches_of(to, from, bytes),
+                         [=] { std::memcpy(bytes_at(to), bytes_at(from), bytes); }});
   return Result::kSuccess;
 }
 
@@ -242,8 +244,8 @@ void run_by(const char* (*runner)(const StandinRun*), const KernelTwin& twin,
   if (const std::string fault = runner(&run); !fault.empty()) standin().violation(fault);
 }
 
-Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned blocks, unsigned threads,
-                   void** parameters) {
+Result work_of_twin(const OpaqueFunction& function, unsigned blocks, unsigned threads, void** parameters,
+                    standins::Work* work) {
   const std::shared_ptr<const KernelTwin> twin = function.twin;
   std::vector<uint64_t> values(twin->parameters());
   for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
@@ -255,14 +257,15 @@ Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned
   std::vector<int64_t> bytes = twin->bytes(values);
   for (size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] < 0) bytes[i] = bytes_after(values[addresses[i]]);
-  standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", function.entry),
-                    twin->touches(function.entry, values), [=, entry = function.entry]() mutable {
-                      for (size_t i : addresses) values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
-                      if (!standin().runner)
-                        twin->run(entry, values);
-                      else if (twin->does_all(entry))
-                        run_by(standin().runner, *twin, values, bytes);
-                    });
+  *work = {Queues::Kind::kLaunch, str_cat("kernel ", function.entry), twin->touches(function.entry, values),
+           [=, entry = function.entry] {
+             std::vector<uint64_t> pointers = values;
+             for (size_t i : addresses) pointers[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+             if (!standin().runner)
+               twin->run(entry, pointers);
+             else if (twin->does_all(entry))
+               run_by(standin().runner, *twin, pointers, bytes);
+           }};
   return Result::kSuccess;
 }
 
@@ -275,7 +278,18 @@ int setting(const char* variable, int otherwise) {
   return set && *set ? std::atoi(set) : otherwise;
 }
 
+void check_process() {
+  if (!is_child) return;
+  std::fputs("a forked child called the CUDA driver\n", stderr);
+  std::abort();
+}
+
 void violation(std::string text) { standin().violation(std::move(text)); }
+void count(int64_t StandinCounts::*what) {
+  std::lock_guard lock(standin().mutex);
+  ++(standin().counts.*what);
+}
+bool made(StandinMistake mistake) { return standin().made() == mistake; }
 int failure(StandinCall call) { return static_cast<int>(standin().fails(call)); }
 
 ContextHandle current_context() { return current.empty() ? nullptr : current.back(); }
@@ -289,9 +303,47 @@ Result enter(ContextHandle context, const char* what) {
   return Result::kInvalidContext;
 }
 
-void launch(StreamHandle stream, std::string what, std::vector<FakeQueues::Touch> touches,
-            std::function<void()> work) {
-  standin().enqueue(stream, Queues::Kind::kLaunch, std::move(what), std::move(touches), std::move(work));
+void run(StreamHandle stream, Work work) {
+  standin().enqueue(stream, work.kind, std::move(work.what), std::move(work.touches), std::move(work.run));
+}
+
+bool is_loaded(FunctionHandle function) {
+  std::lock_guard lock(standin().mutex);
+  return standin().functions.contains(function);
+}
+
+Result work_of(FunctionHandle function, const unsigned* grid, const unsigned* block, void** parameters,
+               Work* work) {
+  if (grid[0] == 0 || grid[1] != 1 || grid[2] != 1 || block[0] == 0 || block[0] > 1024 || block[1] != 1 ||
+      block[2] != 1)
+    return Result::kInvalidValue;
+  const unsigned blocks = grid[0], threads = block[0];
+  if (function->twin) {
+    const Result result = work_of_twin(*function, blocks, threads, parameters, work);
+    work->function = function;
+    return result;
+  }
+  const StandinKernel kernel = function->kernel;
+  std::vector<uint64_t> values(static_cast<size_t>(kernel.parameters));
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
+  struct Sink {
+    const std::vector<uint64_t>& values;
+    std::vector<FakeQueues::Touch> touches;
+  } sink{values, {}};
+  kernel.touch(values.data(), &sink, [](void* to, int parameter, int64_t bytes, bool is_written) {
+    auto& s = *static_cast<Sink*>(to);
+    s.touches.push_back({jit::Address(s.values[static_cast<size_t>(parameter)]), bytes,
+                         is_written ? Access::kWrite : Access::kRead});
+  });
+  *work = {Queues::Kind::kLaunch, str_cat("kernel ", kernel.name), std::move(sink.touches),
+           [=] {
+             std::vector<uint64_t> pointers = values;
+             for (size_t i = 0; i < static_cast<size_t>(kernel.buffers); ++i)
+               pointers[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+             kernel.run(pointers.data(), blocks, threads);
+           },
+           function};
+  return Result::kSuccess;
 }
 
 std::byte* bytes_at(DevicePointer at) { return standin().queues.bytes_at(jit::Address(at)); }
@@ -387,18 +439,21 @@ Result cuDevicePrimaryCtxRetain(ContextHandle* context, int device) {
 
 Result cuCtxGetCurrent(ContextHandle* context) {
   check_process();
+  standins::count(&StandinCounts::context_calls);
   *context = current.empty() ? nullptr : current.back();
   return Result::kSuccess;
 }
 
 Result cuCtxPushCurrent_v2(ContextHandle context) {
   check_process();
+  standins::count(&StandinCounts::context_calls);
   current.push_back(context);
   return Result::kSuccess;
 }
 
 Result cuCtxPopCurrent_v2(ContextHandle* context) {
   if (current.empty()) return Result::kInvalidContext;
+  standins::count(&StandinCounts::context_calls);
   *context = current.back();
   current.pop_back();
   return Result::kSuccess;
@@ -426,7 +481,7 @@ Result cuMemPoolSetAccess(PoolHandle pool, const PoolAccess* access, size_t coun
 Result cuMemPoolTrimTo(PoolHandle, size_t) { return Result::kSuccess; }
 
 Result cuMemAllocFromPoolAsync(DevicePointer* block, size_t bytes, PoolHandle pool, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "an allocation"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "an allocation"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinAllocate); r != Result::kSuccess) return r;
   if (pool->device != stream->context->device || bytes == 0) return Result::kInvalidValue;
   const auto size = static_cast<int64_t>(bytes);
@@ -439,7 +494,7 @@ Result cuMemAllocFromPoolAsync(DevicePointer* block, size_t bytes, PoolHandle po
 }
 
 Result cuMemFreeAsync(DevicePointer at, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "the end of a block"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "the end of a block"); r != Result::kSuccess) return r;
   StreamHandle on = stream;
   {
     std::lock_guard lock(standin().mutex);
@@ -460,6 +515,7 @@ Result cuMemFreeAsync(DevicePointer at, StreamHandle stream) {
 Result cuMemHostAlloc(void** block, size_t bytes, unsigned) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("pinning", &context); r != Result::kSuccess) return r;
+  if (const Result r = check_undisturbed("pinning"); r != Result::kSuccess) return r;
   Pinned made{std::make_unique<unsigned char[]>(bytes), bytes};
   std::memset(made.memory.get(), kPoison, bytes);
   *block = made.memory.get();
@@ -469,7 +525,7 @@ Result cuMemHostAlloc(void** block, size_t bytes, unsigned) {
 }
 
 Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "a copy from the host"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
   if (!standin().is_pinned(from, bytes))
     standin().violation("a copy reads memory of the host that is not pinned");
@@ -483,7 +539,7 @@ Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, St
 }
 
 Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "a copy to the host"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
   if (!standin().is_pinned(to, bytes))
     standin().violation("a copy writes memory of the host that is not pinned");
@@ -504,7 +560,7 @@ Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, 
 
 Result cuMemcpyPeerAsync(DevicePointer to, ContextHandle to_context, DevicePointer from,
                          ContextHandle from_context, size_t bytes, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "a copy between devices"); r != Result::kSuccess) return r;
   for (const ContextHandle c : {to_context, from_context})
     if (const Result fault = c->fault.load(); fault != Result::kSuccess) return fault;
   return copy_between(stream, to, from, bytes);
@@ -515,20 +571,21 @@ Result cuStreamCreate(StreamHandle* stream, unsigned flags) {
   if (const Result r = enter_current("making a stream", &context); r != Result::kSuccess) return r;
   if (flags != kStreamNonBlocking) standin().violation("a stream waits for the work of other libraries");
   const std::string name = str_cat("cuda:", context->device, " stream ", context->streams.size());
-  *stream = new OpaqueStream{context, standin().queues.add_queue(name)};
+  *stream = new OpaqueStream{context, standin().queues.add_queue(name), nullptr};
   context->streams.push_back(*stream);
   return Result::kSuccess;
 }
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
-  if (const Result r = enter(stream->context, "a wait"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "a wait"); r != Result::kSuccess) return r;
   if (event->value > 0 && standin().made() != kStandinForgetsWaits)
     standin().queues.after(stream->queue, event->queue, event->value);
   return Result::kSuccess;
 }
 
 Result cuStreamSynchronize(StreamHandle stream) {
-  if (const Result r = enter(stream->context, "a wait"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "a wait"); r != Result::kSuccess) return r;
+  if (const Result r = check_undisturbed("a wait"); r != Result::kSuccess) return r;
   Queues& queues = standin().queues;
   queues.wait(stream->queue, queues.mark(stream->queue), nullptr).IgnoreError();
   return stream->context->fault.load();
@@ -543,7 +600,7 @@ Result cuEventCreate(EventHandle* event, unsigned) {
 }
 
 Result cuEventRecord(EventHandle event, StreamHandle stream) {
-  if (const Result r = enter(stream->context, "recording"); r != Result::kSuccess) return r;
+  if (const Result r = enter_stream(stream, "recording"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinRecord); r != Result::kSuccess) return r;
   if (event->context != stream->context) return Result::kInvalidHandle;
   event->queue = stream->queue;
@@ -554,6 +611,7 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
 
 Result cuEventQuery(EventHandle event) {
   check_process();
+  if (const Result r = check_undisturbed("asking for an event"); r != Result::kSuccess) return r;
   const bool reached = event->value == 0 || standin().queues.reached(event->queue, event->value);
   if (const Result fault = event->context->fault.load(); fault != Result::kSuccess) return fault;
   return reached ? Result::kSuccess : Result::kNotReady;
@@ -562,6 +620,7 @@ Result cuEventQuery(EventHandle event) {
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("loading a module", &context); r != Result::kSuccess) return r;
+  if (const Result r = check_undisturbed("loading a module"); r != Result::kSuccess) return r;
   std::string_view text = static_cast<const char*>(image);
   if (text.starts_with("\x7f"
                        "ELF"))
@@ -586,6 +645,10 @@ Result cuModuleLoadData(ModuleHandle* module, const void* image) {
 
 Result cuModuleUnload(ModuleHandle module) {
   check_process();
+  {
+    std::lock_guard lock(standin().mutex);
+    for (const auto& function : module->functions) standin().functions.erase(function.get());
+  }
   delete module;
   return Result::kSuccess;
 }
@@ -597,6 +660,7 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
   if (kernel == standin().kernels.end() && !is_twins) return Result::kNotFound;
   module->functions.push_back(std::make_unique<OpaqueFunction>());
   *function = module->functions.back().get();
+  standin().functions.insert(*function);
   if (is_twins)
     **function = {{}, module->twin, name};
   else
@@ -609,28 +673,12 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
                       void** parameters, void**) {
   if (const Result r = enter(stream->context, "a launch"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinLaunch); r != Result::kSuccess) return r;
-  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 ||
-      block_z != 1)
-    return Result::kInvalidValue;
-  if (function->twin) return launch_twin(*function, stream, grid_x, block_x, parameters);
-  const StandinKernel kernel = function->kernel;
-  std::vector<uint64_t> values(static_cast<size_t>(kernel.parameters));
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
-  struct Sink {
-    const std::vector<uint64_t>& values;
-    std::vector<Queues::Touch> touches;
-  } sink{values, {}};
-  kernel.touch(values.data(), &sink, [](void* to, int parameter, int64_t bytes, bool is_written) {
-    auto& s = *static_cast<Sink*>(to);
-    s.touches.push_back({jit::Address(s.values[static_cast<size_t>(parameter)]), bytes,
-                         is_written ? Access::kWrite : Access::kRead});
-  });
-  standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", kernel.name), std::move(sink.touches),
-                    [=]() mutable {
-                      for (size_t i = 0; i < static_cast<size_t>(kernel.buffers); ++i)
-                        values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
-                      kernel.run(values.data(), grid_x, block_x);
-                    });
+  standins::count(&StandinCounts::direct_launches);
+  const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+  standins::Work work;
+  if (const Result r = standins::work_of(function, grid, block, parameters, &work); r != Result::kSuccess)
+    return r;
+  standins::enqueue(stream, std::move(work));
   return Result::kSuccess;
 }
 
@@ -687,6 +735,7 @@ const StandinControl* lamina_cuda_standin() {
             return std::exchange(standin().counts, {});
           },
       .live_blocks = [] { return standin().queues.live_blocks(); },
+      .live_graphs = [] { return standins::live_graphs(); },
   };
   return &kControl;
 }
@@ -695,5 +744,6 @@ const StandinControl* lamina_cuda_standin() {
 
 #define LAMINA_CUDA_CALL(member, symbol, parameters) \
   static_assert(std::is_same_v<decltype(&symbol), decltype(Driver::member)>);
+#define LAMINA_CUDA_GRAPH_CALL(member, symbol, parameters)
 #include "jit/cuda/driver.def"
 #undef LAMINA_CUDA_CALL

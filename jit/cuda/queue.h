@@ -1,0 +1,37 @@
+// Where the work of a step goes: a stream (jit/cuda/stream.h), or a graph in the making (jit/cuda/graph.h).
+#ifndef LAMINA_JIT_CUDA_QUEUE_H_
+#define LAMINA_JIT_CUDA_QUEUE_H_
+
+#include <span>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "jit/cuda/gpu.h"
+
+namespace lamina::jit::cuda {
+
+class CudaQueue {
+ public:
+  explicit CudaQueue(Gpu& gpu) : gpu_(gpu) {}
+  CudaQueue(const CudaQueue&) = delete;
+  CudaQueue& operator=(const CudaQueue&) = delete;
+
+  Gpu& gpu() const { return gpu_; }
+  // Blocks and their threads have one dimension, and shared memory of a fixed size.
+  virtual absl::Status launch(FunctionHandle function, unsigned blocks, unsigned threads,
+                              std::span<void*> parameters) = 0;
+  // What `work` enqueues on the stream that it is given. It waits for nothing and takes no memory; the
+  // device's context is current.
+  virtual absl::Status call(absl::FunctionRef<absl::Status(StreamHandle)> work) = 0;
+  // Where a library failed: whether it is the device that does.
+  virtual absl::Status find_fault() = 0;
+
+ protected:
+  ~CudaQueue() = default;
+
+  Gpu& gpu_;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_QUEUE_H_
