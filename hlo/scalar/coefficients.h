@@ -196,6 +196,94 @@ inline constexpr double kErfInvTail[] = {
     0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee6p-17, 0x1.9fba69e2a1768p-19, 0x1.758016f0a8cc3p-21,
     -0x1.33a6d433466ebp-21, 0x1.6d2d1258f6738p-24, 0x1.065c7e083ead4p-29,
 };
+// Chosen for the rounding of f16 and bf16.
+// a first guess of 1/d for 1 <= d <= 2, to 2^-9.
+inline constexpr double kInverse[] = {
+    0x1.6a09c20000000p+1, -0x1.783c2e0000000p+1, 0x1.54bd800000000p+0, -0x1.c6518a0000000p-3,
+};
+// the same, to 2^-6.
+inline constexpr double kInverseShort[] = {
+    0x1.0f83e00000000p+1, -0x1.745ccc0000000p+0, 0x1.4afcb60000000p-2,
+};
+// exp(r/2) for |r| <= ln(2).
+inline constexpr double kExpBf16[] = {
+    0x1.0000040000000p+0, 0x1.fffa9c0000000p-2, 0x1.0005e40000000p-3, 0x1.57ef660000000p-6,
+    0x1.539fd20000000p-9,
+};
+// exp(r) for |r| <= ln(2)/2.
+inline constexpr double kExpF16[] = {
+    0x1.0000000000000p+0, 0x1.ffffd00000000p-1, 0x1.ffff260000000p-2, 0x1.5566d40000000p-3,
+    0x1.5740d80000000p-5, 0x1.1052060000000p-7,
+};
+// 2^(r/2) for |r| <= 1.
+inline constexpr double kExp2Bf16[] = {
+    0x1.ffffd20000000p-1, 0x1.62e0e00000000p-2, 0x1.ec163a0000000p-5, 0x1.ca0d020000000p-8,
+    0x1.3997da0000000p-11,
+};
+// 2^r for |r| <= 1/2.
+inline constexpr double kExp2F16[] = {
+    0x1.0000000000000p+0, 0x1.62e42c0000000p-1, 0x1.ebf8f00000000p-3, 0x1.c6b6a20000000p-5,
+    0x1.3d0c5c0000000p-7, 0x1.5c09280000000p-10,
+};
+// (exp(r) - 1) / r for |r| <= ln(2)/2, for f16 and bf16.
+inline constexpr double kExpm1Half[] = {
+    0x1.0000000000000p+0, 0x1.fffec40000000p-2, 0x1.5558860000000p-3, 0x1.5700580000000p-5,
+    0x1.112be00000000p-7,
+};
+// log(1+f) / f for sqrt(1/2) <= 1+f <= sqrt(2).
+inline constexpr double kLogBf16[] = {
+    0x1.00004c0000000p+0, -0x1.ffe65a0000000p-2, 0x1.548fe80000000p-2, -0x1.04213e0000000p-2,
+    0x1.c3b4fa0000000p-3, -0x1.24b3240000000p-3,
+};
+// the same.
+inline constexpr double kLogF16[] = {
+    0x1.0000040000000p+0, -0x1.0000540000000p-1, 0x1.5559fa0000000p-2, -0x1.ff640a0000000p-3,
+    0x1.978bbc0000000p-3, -0x1.61349a0000000p-3, 0x1.4c25f60000000p-3, -0x1.9dbb320000000p-4,
+};
+// (sin(r) - r) / r^3 in r^2, |r| <= pi/2.
+inline constexpr double kSinBf16[] = {
+    -0x1.55518a0000000p-3, 0x1.107abc0000000p-7, -0x1.858a9e0000000p-13,
+};
+// the same.
+inline constexpr double kSinF16[] = {
+    -0x1.55554e0000000p-3, 0x1.110f000000000p-7, -0x1.9f784e0000000p-13, 0x1.5e27b60000000p-19,
+};
+// the same, where it serves the cosine.
+inline constexpr double kCosF16[] = {
+    -0x1.55554e0000000p-3, 0x1.110f1e0000000p-7, -0x1.9f784e0000000p-13, 0x1.5e38ac0000000p-19,
+};
+// exp(-r/2) for |r| <= ln(2).
+inline constexpr double kLogisticBf16[] = {
+    0x1.0000100000000p+0, -0x1.fff9000000000p-2, 0x1.0004de0000000p-3, -0x1.57e1fc0000000p-6,
+    0x1.53b02e0000000p-9,
+};
+// exp(-r) for |r| <= ln(2)/2.
+inline constexpr double kLogisticF16[] = {
+    0x1.0000040000000p+0, -0x1.ffffea0000000p-1, 0x1.fffbe60000000p-2, -0x1.5559e00000000p-3,
+    0x1.576adc0000000p-5, -0x1.102e1a0000000p-7,
+};
+// tanh(a)/a in a^2 - 3.53125^2/2, 0 <= a <= 3.53125.
+inline constexpr double kTanhBf16[] = {
+    0x1.9491760000000p-2, -0x1.e3e2180000000p-6, 0x1.9e0c860000000p-9, -0x1.788b920000000p-12,
+    0x1.0b4c9a0000000p-15, -0x1.9de3ae0000000p-19, 0x1.6d11a60000000p-20, -0x1.9792860000000p-23,
+    -0x1.e348c60000000p-26, 0x1.193f320000000p-28, 0x1.71581c0000000p-31, -0x1.76cb3a0000000p-34,
+};
+// (1 - exp(-2r)) / r for |r| <= ln(2)/4.
+inline constexpr double kTanhF16[] = {
+    0x1.ffffee0000000p+0, -0x1.fffe600000000p+0, 0x1.5556a60000000p+0, -0x1.570b100000000p-1,
+    0x1.1110fe0000000p-2,
+};
+// erf(a)/a in a^2 - 2.25^2/2, 0 <= a <= 2.25.
+inline constexpr double kErfBf16[] = {
+    0x1.39f1bc0000000p-1, -0x1.a77bae0000000p-4, 0x1.64d3e40000000p-6, -0x1.13de5e0000000p-8,
+    0x1.72ab640000000p-11, -0x1.bfa79c0000000p-14, 0x1.1563220000000p-16, -0x1.ee53ac0000000p-20,
+};
+// erf(a)/a in a^2 - 2.625^2/2, 0 <= a <= 2.625.
+inline constexpr double kErfF16[] = {
+    0x1.1172ea0000000p-1, -0x1.2814aa0000000p-4, 0x1.ae0c8a0000000p-7, -0x1.2df17e0000000p-9,
+    0x1.815bf20000000p-12, -0x1.b92dfc0000000p-15, 0x1.c21f980000000p-18, -0x1.91af060000000p-21,
+    0x1.555f8e0000000p-24, -0x1.4857b20000000p-27, 0x1.ac38400000000p-31,
+};
 // clang-format on
 
 }  // namespace lamina::hlo::scalar::coefficients

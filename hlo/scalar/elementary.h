@@ -52,8 +52,9 @@ inline Sum sum_constant(Scalar like, double hi, double lo) {
 inline constexpr double kRound = 0x1.8p52;
 
 // x limited to [low, high]; NaN stays.
+inline Scalar limit_above(Scalar x, double high) { return select(x > high, high, x); }
 inline Scalar limit(Scalar x, double low, double high) {
-  const Scalar below = select(x > high, high, x);
+  const Scalar below = limit_above(x, high);
   return select(below < low, low, below);
 }
 
@@ -107,6 +108,23 @@ Scalar expm1_narrow(Scalar x);
 Scalar log_narrow(Scalar x);  // special values included
 Scalar log1p_narrow(Scalar x);
 
+// In f32: x * per rounded to the integer n, and 2^(n + more), an exponent between -127 and 128. The sum of
+// x * per and 1.5 * 2^23 + 127 + more holds the biased exponent in its lowest bits.
+struct SinglePower {
+  Scalar n, power;
+};
+inline SinglePower single_power(Scalar x, double per, int more = 0) {
+  const double biased = 0x1.8p23 + 127 + more;
+  const Scalar counted = fma(x, per, biased);
+  return {counted - biased, bitcast(to_bits(counted) << 23, DType::kF32)};
+}
+// In f32: 1/d for 1 <= d <= 2 within a few ulps, `guess` being a polynomial for it: one step of third order
+// makes an error of 2^-9 one of 2^-27. IEEE's division is dear on GPUs, where each is a call.
+inline Scalar single_inverse(Scalar d, std::span<const double> guess) {
+  const Scalar q = polynomial(d, guess), rest = fma(-d, q, 1);
+  return fma(fma(rest, rest, rest), q, q);
+}
+
 // angle of the point (x, y), both finite parts given as magnitudes: atan(y / x) in [0, pi/2].
 Sum atan_ratio(Sum y, Sum x);
 
@@ -114,6 +132,14 @@ Sum atan_ratio(Sum y, Sum x);
 template <typename W, typename N>
 Scalar by_width(W wide, N narrow, Scalar x) {
   return x.type() == DType::kF64 ? wide(x) : via_f64(narrow, x);
+}
+
+// For f16 and bf16: runs the form of x's type in f32 and rounds once. Such forms use f32 alone, and
+// polynomials whose last digits are chosen so that every one of the 65,536 results is the nearest one.
+template <typename H, typename B>
+Scalar by_half(H of_f16, B of_bf16, Scalar x) {
+  const Scalar wide = convert_to(x, DType::kF32);
+  return convert_to(x.type() == DType::kF16 ? of_f16(wide) : of_bf16(wide), x.type());
 }
 
 }  // namespace lamina::hlo::scalar

@@ -122,6 +122,74 @@ Scalar logistic_narrow(Scalar x) {
   return select(x < 0, e, constant(x, 1)) / (e + 1);
 }
 
+// f16 and bf16, in f32.
+
+// In bf16 of half the argument, and squared: so a power of two stays normal where the result does not.
+Scalar exp_bf16(Scalar x0) {
+  const Scalar x = limit(x0, -94, 90);
+  const auto [n, power] = single_power(x, kLog2e / 2);
+  const Scalar root = polynomial(fma(n, -2 * kLn2, x), kExpBf16) * power;
+  return root * root;
+}
+Scalar exp_f16(Scalar x0) {
+  const Scalar x = limit(x0, -18, 12);
+  const auto [n, power] = single_power(x, kLog2e);
+  const Scalar e = polynomial(fma(n, -kLn2, x), kExpF16) * power;
+  // One result is nearer to the middle of two numbers than f32 can tell.
+  return select(x == 0x1.de4p-8, 0x1.01cp+0, e);
+}
+
+Scalar exp2_bf16(Scalar x0) {
+  const Scalar x = limit(x0, -140, 130);
+  const auto [n, power] = single_power(x, 0.5);
+  const Scalar root = polynomial(fma(n, -2, x), kExp2Bf16) * power;
+  return root * root;
+}
+Scalar exp2_f16(Scalar x0) {
+  const Scalar x = limit(x0, -30, 18);
+  const auto [n, power] = single_power(x, 1);
+  return select(x == 0x1.714p-11, 0x1.004p+0, polynomial(x - n, kExp2F16) * power);  // as exp_f16
+}
+
+// Half of 2^n: so it stays finite where the result does.
+Scalar expm1_half(Scalar x0, double low, double high) {
+  const Scalar x = limit(x0, low, high);
+  const auto [n, half] = single_power(x, kLog2e, -1);
+  const Scalar r = fma(n, -kLn2, x);
+  const Scalar e = fma(r * polynomial(r, kExpm1Half), half, half - 0.5);
+  return with_sign_of(e + e, x0);
+}
+
+// e^-|x| and 1 make both sides: 1 / (1 + e) and e / (1 + e). In bf16 the root of e serves, as in exp_bf16.
+Scalar logistic_bf16(Scalar x) {
+  const Scalar a = limit_above(abs(x), 94);
+  const auto [n, power] = single_power(a, -kLog2e / 2);
+  const Scalar root = polynomial(fma(n, 2 * kLn2, a), kLogisticBf16) * power;
+  const Scalar side = select(x < 0, root, 1);
+  return single_inverse(fma(root, root, 1), kInverseShort) * side * side;
+}
+Scalar logistic_f16(Scalar x) {
+  const Scalar a = limit_above(abs(x), 18);
+  const auto [n, power] = single_power(a, -kLog2e);
+  const Scalar e = polynomial(fma(n, kLn2, a), kLogisticF16) * power;
+  return single_inverse(e + 1, kInverse) * select(x < 0, e, 1);
+}
+
+// An odd polynomial with its middle between 0 and where the result rounds to 1.
+Scalar tanh_bf16(Scalar x) {
+  constexpr double kOne = 3.53125;
+  const Scalar a = limit_above(abs(x), kOne);
+  return with_sign_of(a * polynomial(fma(a, a, -kOne * kOne / 2), kTanhBf16), x);
+}
+// (1 - e^-2a) / (1 + e^-2a).
+Scalar tanh_f16(Scalar x) {
+  const Scalar a = limit_above(abs(x), 6);
+  const auto [n, power] = single_power(a, -2 * kLog2e);
+  const Scalar r = fma(n, kLn2 / 2, a);
+  const Scalar top = fma(r * polynomial(r, kTanhF16), power, 1 - power);
+  return with_sign_of(top * single_inverse(2 - top, kInverse), x);
+}
+
 Scalar sinh_f64(Scalar x) {
   const Scalar a = abs(x);
   const Sum e = expm1_sum(limit(a, 0, 40));
@@ -202,21 +270,30 @@ Scalar exp_of_sum(Sum x) {
 
 Scalar exponential(Scalar x) {
   if (x.type() == DType::kF32) return exponential_f32(x);
+  if (is_storage_float(x.type())) return by_half(exp_f16, exp_bf16, x);
   return by_width([](Scalar v) { return exp_of_sum({v, constant(v, 0)}); }, exp_narrow, x);
 }
 
-Scalar exp2(Scalar x) { return by_width(exp2_f64, exp2_narrow, x); }
+Scalar exp2(Scalar x) {
+  if (is_storage_float(x.type())) return by_half(exp2_f16, exp2_bf16, x);
+  return by_width(exp2_f64, exp2_narrow, x);
+}
 
 Scalar exponential_minus_one(Scalar x) {
+  if (is_storage_float(x.type()))
+    return by_half([](Scalar v) { return expm1_half(v, -20, 13); },
+                   [](Scalar v) { return expm1_half(v, -12, 89); }, x);
   return by_width([](Scalar v) { return select(v == 0, v, value(expm1_sum(v))); },
                   [](Scalar v) { return select(v == 0, v, expm1_narrow(v)); }, x);
 }
 
-Scalar logistic(Scalar x) { return by_width(logistic_f64, logistic_narrow, x); }
+Scalar logistic(Scalar x) {
+  if (is_storage_float(x.type())) return by_half(logistic_f16, logistic_bf16, x);
+  return by_width(logistic_f64, logistic_narrow, x);
+}
 Scalar tanh(Scalar x) {
-  if (x.type() == DType::kF32) return tanh_f32(x);
-  return by_width(
-      tanh_f64, [](Scalar v) { return with_sign_of(tanh_narrow(limit(2 * abs(v), 0, kTanhTop)), v); }, x);
+  if (is_storage_float(x.type())) return by_half(tanh_f16, tanh_bf16, x);
+  return x.type() == DType::kF32 ? tanh_f32(x) : tanh_f64(x);
 }
 Scalar sinh(Scalar x) { return via_f64(sinh_f64, x); }
 Scalar cosh(Scalar x) { return via_f64(cosh_f64, x); }

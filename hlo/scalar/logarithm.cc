@@ -110,6 +110,35 @@ Scalar narrow_log1p_of(Scalar f, Scalar k) {
   return fma(k, kLn2, fma(s * z, polynomial(z, kLogNarrow), s + s));
 }
 
+// f16 and bf16, in f32: v = (1 + f) * 2^k, sqrt(1/2) <= 1 + f < sqrt(2), k in the exponent's place.
+struct HalfSplit {
+  Scalar f, exponent;
+};
+HalfSplit half_split(Scalar v) {
+  const Scalar bits = to_bits(v);
+  const Scalar exponent = (bits - 0x3f3504f3) & constant_bits(bits, 0xff800000u);
+  return {bitcast(bits - exponent, DType::kF32) - 1, bitcast(exponent, DType::kS32)};
+}
+Scalar half_log_of(Scalar f, Scalar exponent, std::span<const double> c) {
+  return fma(convert_to(exponent, DType::kF32), kLn2 * 0x1p-23, f * polynomial(f, c));
+}
+Scalar log_f16(Scalar x) {
+  const auto [f, exponent] = half_split(x);
+  return with_log_specials(x, half_log_of(f, exponent, kLogF16));
+}
+Scalar log_bf16(Scalar x) {
+  const Scalar tiny = x < 0x1p-126;
+  const auto [f, exponent] = half_split(select(tiny, x * 0x1p64, x));
+  const Scalar shifted = exponent - select(tiny, 64 << 23, constant(exponent, 0));
+  return with_log_specials(x, half_log_of(f, shifted, kLogBf16));
+}
+Scalar log1p_bf16(Scalar x) {
+  const Scalar v = x + 1, near = abs(x) < 0.25;  // as log1p_narrow
+  const auto [f, exponent] = half_split(v);
+  const Scalar r = half_log_of(select(near, x, f), select(near, 0, exponent), kLogBf16);
+  return select(x == 0, x, with_log_specials(v, r));
+}
+
 Scalar asinh_f64(Scalar x) {
   const Scalar a = abs(x), b = limit(a, 0x1p-28, 0x1p28);
   const Sum square = two_product(b, b);
@@ -263,8 +292,14 @@ Scalar log1p_narrow(Scalar x) {
   return select(x == 0, x, with_log_specials(v, r));
 }
 
-Scalar log(Scalar x) { return x.type() == DType::kF32 ? log_f32(x) : by_width(log_f64, log_narrow, x); }
-Scalar log_plus_one(Scalar x) { return by_width(log1p_f64, log1p_narrow, x); }
+Scalar log(Scalar x) {
+  if (is_storage_float(x.type())) return by_half(log_f16, log_bf16, x);
+  return x.type() == DType::kF32 ? log_f32(x) : log_f64(x);
+}
+Scalar log_plus_one(Scalar x) {
+  if (x.type() == DType::kBF16) return with_f32_arithmetic(log1p_bf16, x);
+  return by_width(log1p_f64, log1p_narrow, x);
+}
 Scalar asinh(Scalar x) { return via_f64(asinh_f64, x); }
 Scalar acosh(Scalar x) { return via_f64(acosh_f64, x); }
 Scalar atanh(Scalar x) { return via_f64(atanh_f64, x); }

@@ -74,11 +74,10 @@ Scalar erfc_right_narrow(Scalar a0) {
   const Scalar scaled = polynomial((a - 3) * weight * inverse, kErfcxNarrow) * ((a + 3) * inverse);
   return select(a0 > 10.1, constant(a, 0), scaled * exp_narrow(-(a * a)));
 }
-Scalar erf_narrow(Scalar x) {
-  constexpr double kFrom = 0.65;
-  const Scalar a = abs(x), z = a * a;
-  const Scalar near = a * fma(z, polynomial(z, kErfNarrow), kTwoOverRootPi);
-  return with_sign_of(select(a < kFrom, near, 1 - erfc_right_narrow(a)), x);
+// f16 and bf16, in f32: an odd polynomial with its middle between 0 and `one`, where the result rounds to 1.
+Scalar erf_half(Scalar x, double one, std::span<const double> c) {
+  const Scalar a = limit_above(abs(x), one);
+  return with_sign_of(a * polynomial(fma(a, a, -one * one / 2), c), x);
 }
 Scalar erfc_narrow(Scalar x) {
   const Scalar right = erfc_right_narrow(abs(x));
@@ -122,7 +121,12 @@ Scalar erf_inv_f64(Scalar y) {
 
 }  // namespace
 
-Scalar erf(Scalar x) { return x.type() == DType::kF32 ? erf_f32(x) : by_width(erf_f64, erf_narrow, x); }
+Scalar erf(Scalar x) {
+  if (is_storage_float(x.type()))
+    return by_half([](Scalar v) { return erf_half(v, 2.625, kErfF16); },
+                   [](Scalar v) { return erf_half(v, 2.25, kErfBf16); }, x);
+  return x.type() == DType::kF32 ? erf_f32(x) : erf_f64(x);
+}
 Scalar erfc(Scalar x) { return by_width(erfc_f64, erfc_narrow, x); }
 Scalar erf_inv(Scalar x) { return by_width(erf_inv_f64, erf_inv_narrow, x); }
 

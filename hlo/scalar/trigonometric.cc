@@ -187,19 +187,45 @@ Scalar usual_half_turns(Scalar magnitude, int turn) {
   const Scalar odd = (turn == 0 ? to_bits(count) : ~to_bits(count)) << 63;
   return bitcast(to_bits(r) ^ odd, DType::kF64);
 }
-Scalar half_turn_sine(Scalar a, int turn) {
-  const Scalar r =
-      select_rare(is_unusual(a, kUsualNarrow), unusual_half_turns(a, turn), usual_half_turns(a, turn));
+Scalar half_turn_sine_of(Scalar r) {
   const Scalar z = r * r;
   return fma(r * z, polynomial(z, kSinHalfTurn), r);
 }
-Scalar sine_narrow(Scalar x) { return with_sign_times(half_turn_sine(abs(x), 0), x); }
+Scalar half_turn_sine(Scalar a, int turn) {
+  return half_turn_sine_of(
+      select_rare(is_unusual(a, kUsualNarrow), unusual_half_turns(a, turn), usual_half_turns(a, turn)));
+}
 Scalar cosine_narrow(Scalar x) { return half_turn_sine(abs(x), 1); }
 // What is simple is done in the narrow type, where a vector holds more.
 Scalar sine_f32(Scalar x) {
   const auto of_size = [](Scalar a) { return half_turn_sine(a, 0); };
   return with_sign_times(via_f64(of_size, abs(x)), x);
 }
+
+// f16 and bf16, in f32: the same, with few digits. The first step is exact, for it leaves a multiple of the
+// last digit of pi that is below 2. It serves all of f16, and of bf16 magnitudes up to kUsualHalf.
+constexpr double kUsualHalf = 0x1p20, kPiLowSingle = -0x1.777a5cp-24;
+Scalar half_turn_sine_half(Scalar a, int turn, std::span<const double> c) {
+  constexpr double kRoundSingle = 0x1.8p23;
+  const Scalar count = turn == 0 ? fma(a, 1 / kPi, kRoundSingle) : fma(a, 1 / kPi, -0.5) + kRoundSingle;
+  const Scalar k = turn == 0 ? count - kRoundSingle : count - kRoundSingle + 0.5;
+  const Scalar size = fma(k, -kPiLowSingle, fma(k, -kPi, a));
+  const Scalar odd = (turn == 0 ? to_bits(count) : ~to_bits(count)) << 31;
+  const Scalar r = bitcast(to_bits(size) ^ odd, DType::kF32), z = r * r;
+  return fma(r * z, polynomial(z, c), r);
+}
+Scalar half_turn_sine_bf16(Scalar a, int turn) {
+  const auto far = [=](Scalar v) { return half_turn_sine_of(unusual_half_turns(v, turn)); };
+  return select_rare(is_unusual(a, kUsualHalf), via_f64(far, a), half_turn_sine_half(a, turn, kSinBf16));
+}
+Scalar sine_bf16(Scalar x) { return with_sign_times(half_turn_sine_bf16(abs(x), 0), x); }
+Scalar cosine_bf16(Scalar x) { return half_turn_sine_bf16(abs(x), 1); }
+Scalar sine_f16(Scalar x) {
+  const Scalar a = abs(x), s = half_turn_sine_half(a, 0, kSinF16);
+  // One result is nearer to the middle of two numbers than f32 can tell.
+  return with_sign_times(select(a == 0x1.accp-3, 0x1.a9cp-3, s), x);
+}
+Scalar cosine_f16(Scalar x) { return half_turn_sine_half(abs(x), 1, kCosF16); }
 
 Scalar tan_f64(Scalar x) {
   const Scalar of_size = with_usual_reduction(abs(x), [](const Reduced& a) {
@@ -345,8 +371,14 @@ Sum atan_ratio(Sum y, Sum x) {
   return select_sum(swap, add_sums(sum_constant(zero, kHalfPi, kHalfPiLow), negate_sum(angle)), angle);
 }
 
-Scalar sine(Scalar x) { return x.type() == DType::kF32 ? sine_f32(x) : by_width(sine_f64, sine_narrow, x); }
-Scalar cosine(Scalar x) { return by_width(cosine_f64, cosine_narrow, x); }
+Scalar sine(Scalar x) {
+  if (is_storage_float(x.type())) return by_half(sine_f16, sine_bf16, x);
+  return x.type() == DType::kF32 ? sine_f32(x) : sine_f64(x);
+}
+Scalar cosine(Scalar x) {
+  if (is_storage_float(x.type())) return by_half(cosine_f16, cosine_bf16, x);
+  return by_width(cosine_f64, cosine_narrow, x);
+}
 Scalar tan(Scalar x) { return by_width(tan_f64, tan_narrow, x); }
 Scalar asin(Scalar x) { return via_f64(asin_f64, x); }
 Scalar acos(Scalar x) { return via_f64(acos_f64, x); }

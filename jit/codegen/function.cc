@@ -10,11 +10,26 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
+namespace {
+
+// NVIDIA's chips from sm_80 on; older ones and processors have none.
+NativeForms native_forms(const llvm::Module& module, const FunctionBuilder::Attributes& attributes) {
+  if (!llvm::StringRef(module.getTargetTriple()).starts_with("nvptx")) return {};
+  unsigned version = 0;
+  for (const auto& [key, value] : attributes) {
+    llvm::StringRef chip = value;
+    if (key == "target-cpu" && chip.consume_front("sm_")) chip.consumeInteger(10, version);
+  }
+  return {.bf16_rounding = version >= 80, .nan_limits = version >= 80};
+}
+
+}  // namespace
+
 FunctionBuilder::FunctionBuilder(const LoopKernel& kernel, llvm::Module& module, Attributes attributes)
     : module_(module),
       attributes_(std::move(attributes)),
       b_(module.getContext()),
-      prims_(b_),
+      prims_(b_, native_forms(module, attributes_)),
       args_(kernel.num_args, nullptr),
       buffers_(kernel.buffers.size(), nullptr) {}
 

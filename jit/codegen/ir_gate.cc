@@ -68,6 +68,8 @@ constexpr llvm::Intrinsic::ID kIntrinsics[] = {
     llvm::Intrinsic::ceil,
     llvm::Intrinsic::trunc,
     llvm::Intrinsic::roundeven,
+    llvm::Intrinsic::minimum,
+    llvm::Intrinsic::maximum,
     llvm::Intrinsic::abs,
     llvm::Intrinsic::ctpop,
     llvm::Intrinsic::ctlz,
@@ -85,7 +87,7 @@ bool has(const List& list, const T& value) {
 }
 
 bool is_scalar(const Type* t) {
-  if (t->isFloatTy() || t->isDoubleTy() || t->isHalfTy() || t->isPointerTy()) return true;
+  if (t->isFloatTy() || t->isDoubleTy() || t->isHalfTy() || t->isBFloatTy() || t->isPointerTy()) return true;
   if (!t->isIntegerTy()) return false;
   const unsigned bits = t->getIntegerBitWidth();
   return bits == 1 || (bits >= 8 && bits <= 64 && (bits & (bits - 1)) == 0);

@@ -3,6 +3,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/PatternMatch.h>
 
 namespace lamina::jit::codegen {
 
@@ -15,6 +16,10 @@ using hlo::is_storage_float;
 using llvm::Constant;
 using llvm::Type;
 using llvm::Value;
+using llvm::PatternMatch::m_LShr;
+using llvm::PatternMatch::m_SpecificInt;
+using llvm::PatternMatch::m_Trunc;
+using llvm::PatternMatch::m_Value;
 
 namespace {
 
@@ -117,6 +122,7 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
       return emit_compare(prim, o[0].type, o[0].value, o[1].value);
     case Prim::select:
     case Prim::select_rare:
+      if (Value* limited = emit_limit(o[0].value, o[1].value, o[2].value)) return limited;
       return b_.CreateSelect(o[0].value, o[1].value, o[2].value);
     case Prim::bitcast:
       return b_.CreateBitCast(o[0].value, type(result, lanes));
@@ -124,6 +130,23 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
       return emit_convert(o[0].value, o[0].type, result, lanes);
   }
   return constant(result, 0, lanes);
+}
+
+// x limited by a constant, x > c ? c : x or x < c ? c : x; null for anything else. Of zeros the sign would
+// count, and of NaN the operand.
+Value* PrimEmitter::emit_limit(Value* p, Value* a, Value* b) {
+  auto* compare = llvm::dyn_cast<llvm::FCmpInst>(p);
+  if (!native_.nan_limits || !compare || compare->getPredicate() != llvm::CmpInst::FCMP_OLT) return nullptr;
+  if (!b->getType()->getScalarType()->isFloatTy()) return nullptr;
+  auto* c = llvm::dyn_cast<Constant>(a);
+  if (!c) return nullptr;
+  if (c->getType()->isVectorTy()) c = c->getSplatValue();
+  auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+  if (!number || number->isZero() || number->isNaN()) return nullptr;
+  Value *low = compare->getOperand(0), *high = compare->getOperand(1);
+  if (low == a && high == b) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, a, b);
+  if (low == b && high == a) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, a, b);
+  return nullptr;
 }
 
 // One comparison for two questions whether a value is NaN; null for anything else.
@@ -316,7 +339,12 @@ Value* PrimEmitter::half_to_f32(Value* a, DType from, unsigned lanes) {
     Type* half = lanes == 1 ? b_.getHalfTy() : llvm::FixedVectorType::get(b_.getHalfTy(), lanes);
     return b_.CreateFPExt(b_.CreateBitCast(a, half), type(DType::kF32, lanes));
   }
-  Value* wide = b_.CreateShl(b_.CreateZExt(a, int_type(32, lanes)), int_constant(32, 16, lanes));
+  // What was just rounded need not be packed and unpacked.
+  Value *wide, *rounded;
+  if (match(a, m_Trunc(m_LShr(m_Value(rounded), m_SpecificInt(16)))))
+    wide = b_.CreateAnd(rounded, int_constant(32, 0xffff0000u, lanes));
+  else
+    wide = b_.CreateShl(b_.CreateZExt(a, int_type(32, lanes)), int_constant(32, 16, lanes));
   return b_.CreateBitCast(wide, type(DType::kF32, lanes));
 }
 
@@ -325,11 +353,15 @@ Value* PrimEmitter::f32_to_half(Value* a, DType to, unsigned lanes) {
     Type* half = lanes == 1 ? b_.getHalfTy() : llvm::FixedVectorType::get(b_.getHalfTy(), lanes);
     return b_.CreateBitCast(b_.CreateFPTrunc(a, half), int_type(16, lanes));
   }
+  if (native_.bf16_rounding) {
+    Type* brain = lanes == 1 ? b_.getBFloatTy() : llvm::FixedVectorType::get(b_.getBFloatTy(), lanes);
+    return b_.CreateBitCast(b_.CreateFPTrunc(a, brain), int_type(16, lanes));
+  }
   Value* bits = b_.CreateBitCast(a, int_type(32, lanes));
   Value* odd = b_.CreateAnd(b_.CreateLShr(bits, int_constant(32, 16, lanes)), int_constant(32, 1, lanes));
   Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, int_constant(32, 0x7fff, lanes)));
-  Value* high = b_.CreateTrunc(b_.CreateLShr(rounded, int_constant(32, 16, lanes)), int_type(16, lanes));
-  return b_.CreateSelect(b_.CreateFCmpUNO(a, a), int_constant(16, 0x7fc0, lanes), high);
+  Value* kept = b_.CreateSelect(b_.CreateFCmpUNO(a, a), int_constant(32, 0x7fc00000u, lanes), rounded);
+  return b_.CreateTrunc(b_.CreateLShr(kept, int_constant(32, 16, lanes)), int_type(16, lanes));
 }
 
 // Rounds to odd: an inexact result gets an odd last bit, so a following rounding to fewer bits is the only

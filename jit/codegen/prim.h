@@ -21,9 +21,16 @@ struct TypedValue {
   DType type = DType::kF32;
 };
 
+// What a target does in one instruction that takes several elsewhere; the bits are the same but for those of
+// NaNs, which are left open.
+struct NativeForms {
+  bool bf16_rounding = false;  // f32 to bf16, subnormals too (AVX512-BF16 flushes them)
+  bool nan_limits = false;     // the smaller and the greater of two floats, NaN where either is
+};
+
 class PrimEmitter {
  public:
-  explicit PrimEmitter(llvm::IRBuilder<>& builder) : b_(builder) {}
+  explicit PrimEmitter(llvm::IRBuilder<>& builder, NativeForms native = {}) : b_(builder), native_(native) {}
 
   llvm::Type* type(DType t, unsigned lanes) const;
   llvm::Type* memory_type(DType t, unsigned lanes) const;
@@ -36,6 +43,7 @@ class PrimEmitter {
 
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
+  llvm::Value* emit_limit(llvm::Value* p, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
@@ -50,6 +58,7 @@ class PrimEmitter {
   llvm::Value* f64_to_f32_odd(llvm::Value* a, unsigned lanes);
 
   llvm::IRBuilder<>& b_;
+  NativeForms native_;
 };
 
 }  // namespace lamina::jit::codegen

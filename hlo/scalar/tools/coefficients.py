@@ -147,6 +147,13 @@ def erf_inv_ratio(w):
     return mp.findroot(lambda x: mp.log(mp.erfc(x)) - mp.log(rest), mp.sqrt(w) - 0.5) / y
 
 
+def show(name, meaning, values):
+    print(f"// {meaning}.\ninline constexpr double {name}[] = {{")
+    for i in range(0, len(values), 4):
+        print("    " + ", ".join(float(v).hex() for v in values[i : i + 4]) + ",")
+    print("};")
+
+
 HALF_LN2 = mp.log(2) / 2
 LOG_Z = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
 TURN = (mp.pi / 4 * mp.mpf("1.001")) ** 2
@@ -192,6 +199,48 @@ TABLE = [
     ("kErfInvTail", "erf_inv(y)/y in sqrt(w) - 4, 5 <= w < 37", lambda t: erf_inv_ratio((t + 4) ** 2), mp.sqrt(5) - 4, "2.03", 14),
 ]
 
+# For f16 and bf16: as f32 has them. From the polynomial whose greatest relative error is least, the last digits went by
+# small random steps, each kept that made no more of the 65,536 results other than the nearest ones, until all were; a
+# test (tests/hlo/scalar_accuracy_test.cc) keeps them so.
+CHOSEN = [
+    ("kInverse", "a first guess of 1/d for 1 <= d <= 2, to 2^-9",
+     "0x1.6a09c2p+1 -0x1.783c2ep+1 0x1.54bd8p+0 -0x1.c6518ap-3"),
+    ("kInverseShort", "the same, to 2^-6",
+     "0x1.0f83ep+1 -0x1.745cccp+0 0x1.4afcb6p-2"),
+    ("kExpBf16", "exp(r/2) for |r| <= ln(2)",
+     "0x1.000004p+0 0x1.fffa9cp-2 0x1.0005e4p-3 0x1.57ef66p-6 0x1.539fd2p-9"),
+    ("kExpF16", "exp(r) for |r| <= ln(2)/2",
+     "0x1p+0 0x1.ffffdp-1 0x1.ffff26p-2 0x1.5566d4p-3 0x1.5740d8p-5 0x1.105206p-7"),
+    ("kExp2Bf16", "2^(r/2) for |r| <= 1",
+     "0x1.ffffd2p-1 0x1.62e0ep-2 0x1.ec163ap-5 0x1.ca0d02p-8 0x1.3997dap-11"),
+    ("kExp2F16", "2^r for |r| <= 1/2",
+     "0x1p+0 0x1.62e42cp-1 0x1.ebf8fp-3 0x1.c6b6a2p-5 0x1.3d0c5cp-7 0x1.5c0928p-10"),
+    ("kExpm1Half", "(exp(r) - 1) / r for |r| <= ln(2)/2, for f16 and bf16",
+     "0x1p+0 0x1.fffec4p-2 0x1.555886p-3 0x1.570058p-5 0x1.112bep-7"),
+    ("kLogBf16", "log(1+f) / f for sqrt(1/2) <= 1+f <= sqrt(2)",
+     "0x1.00004cp+0 -0x1.ffe65ap-2 0x1.548fe8p-2 -0x1.04213ep-2 0x1.c3b4fap-3 -0x1.24b324p-3"),
+    ("kLogF16", "the same",
+     "0x1.000004p+0 -0x1.000054p-1 0x1.5559fap-2 -0x1.ff640ap-3 0x1.978bbcp-3 -0x1.61349ap-3 0x1.4c25f6p-3 "
+     "-0x1.9dbb32p-4"),
+    ("kSinBf16", "(sin(r) - r) / r^3 in r^2, |r| <= pi/2", "-0x1.55518ap-3 0x1.107abcp-7 -0x1.858a9ep-13"),
+    ("kSinF16", "the same", "-0x1.55554ep-3 0x1.110fp-7 -0x1.9f784ep-13 0x1.5e27b6p-19"),
+    ("kCosF16", "the same, where it serves the cosine", "-0x1.55554ep-3 0x1.110f1ep-7 -0x1.9f784ep-13 0x1.5e38acp-19"),
+    ("kLogisticBf16", "exp(-r/2) for |r| <= ln(2)",
+     "0x1.00001p+0 -0x1.fff9p-2 0x1.0004dep-3 -0x1.57e1fcp-6 0x1.53b02ep-9"),
+    ("kLogisticF16", "exp(-r) for |r| <= ln(2)/2",
+     "0x1.000004p+0 -0x1.ffffeap-1 0x1.fffbe6p-2 -0x1.5559ep-3 0x1.576adcp-5 -0x1.102e1ap-7"),
+    ("kTanhBf16", "tanh(a)/a in a^2 - 3.53125^2/2, 0 <= a <= 3.53125",
+     "0x1.949176p-2 -0x1.e3e218p-6 0x1.9e0c86p-9 -0x1.788b92p-12 0x1.0b4c9ap-15 -0x1.9de3aep-19 0x1.6d11a6p-20 -0x1.979286p-23 "
+     "-0x1.e348c6p-26 0x1.193f32p-28 0x1.71581cp-31 -0x1.76cb3ap-34"),
+    ("kTanhF16", "(1 - exp(-2r)) / r for |r| <= ln(2)/4",
+     "0x1.ffffeep+0 -0x1.fffe6p+0 0x1.5556a6p+0 -0x1.570b1p-1 0x1.1110fep-2"),
+    ("kErfBf16", "erf(a)/a in a^2 - 2.25^2/2, 0 <= a <= 2.25",
+     "0x1.39f1bcp-1 -0x1.a77baep-4 0x1.64d3e4p-6 -0x1.13de5ep-8 0x1.72ab64p-11 -0x1.bfa79cp-14 0x1.156322p-16 -0x1.ee53acp-20"),
+    ("kErfF16", "erf(a)/a in a^2 - 2.625^2/2, 0 <= a <= 2.625",
+     "0x1.1172eap-1 -0x1.2814aap-4 0x1.ae0c8ap-7 -0x1.2df17ep-9 0x1.815bf2p-12 -0x1.b92dfcp-15 0x1.c21f98p-18 -0x1.91af06p-21 "
+     "0x1.555f8ep-24 -0x1.4857b2p-27 0x1.ac384p-31"),
+]
+
 print("""// Polynomial coefficients of the scalar rules, constant term first; written by tools/coefficients.py.
 #ifndef LAMINA_HLO_SCALAR_COEFFICIENTS_H_
 #define LAMINA_HLO_SCALAR_COEFFICIENTS_H_
@@ -205,11 +254,11 @@ for name, meaning, function, low, high, degree, *weighted in TABLE:
         values = [*weighted[1:], *fit_weighted(function, low, high, degree, weighted[0])]
     else:
         values = fit(function, low, high, degree)
-    print(f"// {meaning}.\ninline constexpr double {name}[] = {{")
-    for i in range(0, len(values), 4):
-        print("    " + ", ".join(float(v).hex() for v in values[i : i + 4]) + ",")
-    print("};")
+    show(name, meaning, values)
     print(name, float(values[0] - mp.mpf(float(values[0]))).hex(), file=sys.stderr)
+print("// Chosen for the rounding of f16 and bf16.")
+for name, meaning, values in CHOSEN:
+    show(name, meaning, [float.fromhex(v) for v in values.split()])
 print("""// clang-format on
 
 }  // namespace lamina::hlo::scalar::coefficients
