@@ -111,29 +111,14 @@ Scalar divide(Scalar a, Scalar b) {
 
 Scalar maximum(Scalar a, Scalar b) {
   if (is_bool(a.type())) return a | b;
-  return in_f32(
-      [](Scalar x, Scalar y) {
-        const Scalar larger = select(x < y, y, x);
-        if (!is_float(x.type())) return larger;
-        // Of equal operands, which differ at most in the sign of zero, the second: `and` clears the sign.
-        const Scalar second = select(y < x, x, y);
-        const Scalar both = bitcast(to_bits(larger) & to_bits(second), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), both);
-      },
-      a, b);
+  if (!is_float(a.type())) return select(a < b, b, a);
+  return in_f32([](Scalar x, Scalar y) { return record(Prim::maximum, x.type(), x, y); }, a, b);
 }
 
 Scalar minimum(Scalar a, Scalar b) {
   if (is_bool(a.type())) return a & b;
-  return in_f32(
-      [](Scalar x, Scalar y) {
-        const Scalar smaller = select(y < x, y, x);
-        if (!is_float(x.type())) return smaller;
-        const Scalar second = select(x < y, x, y);
-        const Scalar both = bitcast(to_bits(smaller) | to_bits(second), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), both);
-      },
-      a, b);
+  if (!is_float(a.type())) return select(b < a, b, a);
+  return in_f32([](Scalar x, Scalar y) { return record(Prim::minimum, x.type(), x, y); }, a, b);
 }
 
 Scalar clamp(Scalar low, Scalar x, Scalar high) { return minimum(maximum(x, low), high); }

@@ -106,6 +106,20 @@ struct Fma {
     return std::fma(a, b, c);
   }
 };
+// Of equal operands, which differ at most in the sign of zero, the bits of both decide.
+template <bool kLargest>
+struct Limit {
+  template <typename T>
+  static constexpr bool ok = is_native_float<T>;
+  template <typename T>
+  LAMINA_OP T op(T a, T b) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    const bool below = kLargest ? a < b : b < a, above = kLargest ? b < a : a < b;
+    const Bits first = std::bit_cast<Bits>(below ? b : a), second = std::bit_cast<Bits>(above ? a : b);
+    const T both = std::bit_cast<T>(kLargest ? first & second : first | second);
+    return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : both;
+  }
+};
 struct Neg {
   template <typename T>
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
@@ -450,6 +464,10 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
       return typed<Rem, 2>(operand);
     case Prim::fma:
       return typed<Fma, 3>(operand);
+    case Prim::maximum:
+      return typed<Limit<true>, 2>(operand);
+    case Prim::minimum:
+      return typed<Limit<false>, 2>(operand);
     case Prim::neg:
       return typed<Neg, 1>(operand);
     case Prim::abs:

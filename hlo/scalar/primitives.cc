@@ -52,6 +52,8 @@ std::string prim_fault(Prim prim, DType r, std::span<const DType> o) {
     case Prim::abs:
       return same(0) && (real || is_integer(r)) ? "" : no("operands must be numbers of the result's type");
     case Prim::fma:
+    case Prim::maximum:
+    case Prim::minimum:
     case Prim::sqrt:
     case Prim::floor:
     case Prim::ceil:

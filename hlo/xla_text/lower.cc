@@ -44,6 +44,10 @@ class Expansion {
         return b_.remainder(x, y);
       case Prim::fma:
         return fma(x, y, z);
+      case Prim::maximum:
+        return b_.maximum(x, y);
+      case Prim::minimum:
+        return b_.minimum(x, y);
       case Prim::neg:
         return b_.negate(x);
       case Prim::abs:

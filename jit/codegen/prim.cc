@@ -80,6 +80,9 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
     case Prim::fma:
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type(result, lanes)},
                                 {o[0].value, o[1].value, o[2].value});
+    case Prim::maximum:
+    case Prim::minimum:
+      return emit_extreme(prim == Prim::maximum, result, o[0].value, o[1].value, lanes);
     case Prim::neg:
       return is_float(result) ? b_.CreateFNeg(o[0].value) : b_.CreateNeg(o[0].value);
     case Prim::abs:
@@ -130,6 +133,22 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
       return emit_convert(o[0].value, o[0].type, result, lanes);
   }
   return constant(result, 0, lanes);
+}
+
+// Of equal operands, which differ at most in the sign of zero, the bits of both decide.
+Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
+  if (native_.nan_limits && t == DType::kF32)
+    return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+  Type* bits = int_type(register_width(t), lanes);
+  Value *below = largest ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOLT(b, a),
+        *above = largest ? b_.CreateFCmpOLT(b, a) : b_.CreateFCmpOLT(a, b);
+  Value* first = b_.CreateBitCast(b_.CreateSelect(below, b, a), bits);
+  Value* second = b_.CreateBitCast(b_.CreateSelect(above, a, b), bits);
+  Value* both =
+      b_.CreateBitCast(largest ? b_.CreateAnd(first, second) : b_.CreateOr(first, second), type(t, lanes));
+  constexpr uint64_t kNan32 = 0x7fc00000, kNan64 = 0x7ff8000000000000;
+  return b_.CreateSelect(b_.CreateFCmpUNO(a, b), constant(t, t == DType::kF32 ? kNan32 : kNan64, lanes),
+                         both);
 }
 
 // x limited by a constant, x > c ? c : x or x < c ? c : x; null for anything else. Of zeros the sign would

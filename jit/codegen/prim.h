@@ -44,6 +44,7 @@ class PrimEmitter {
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
   llvm::Value* emit_limit(llvm::Value* p, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_extreme(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);

@@ -1,5 +1,7 @@
 #include "jit/cuda/target.h"
 
+#include "cluster/repeat.h"
+#include "hlo/attributes.h"
 #include "hlo/builder.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
@@ -15,6 +17,15 @@ absl::Status not_in_files() {
   return absl::UnimplementedError("programs for CUDA devices are not kept in files");
 }
 
+// Running sums and the like are made step after step, by a thread for each element of a step. With few of
+// those a processor is quicker, copies included.
+bool is_long_running_scan(const hlo::Node& loop) {
+  constexpr int64_t kFewElements = 16, kManySteps = 16 * 1024;
+  if (!cluster::is_running_scan(loop)) return false;
+  const hlo::Type& sums = *loop.operand_type(0);
+  return sums.num_elements < kFewElements && loop.attrs().integer(hlo::Attr::length) >= kManySteps;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPlan& plan,
@@ -28,7 +39,9 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
     if (product.ok() && *product) return product;
     if (!product.ok()) beside = str_cat(", without cublasLt: ", product.status().message());
   }
-  if (group.kind == cluster::GroupKind::kLoop || group.kind == cluster::GroupKind::kLibrary) {
+  const bool is_slow = group.repeat && is_long_running_scan(*group.repeat);
+  if (is_slow) why = "a thread takes longer for each of so many steps";
+  if (!is_slow && (group.kind == cluster::GroupKind::kLoop || group.kind == cluster::GroupKind::kLibrary)) {
     absl::StatusOr<std::unique_ptr<QueueStep>> launch =
         make_launch_step(kernels_, capability_, never_, plan, group, slot_of, beside);
     if (launch.ok()) return launch;
