@@ -118,6 +118,7 @@ Memory::Memory(Client& client, BlockSource& source, Stream& stream, Keeping keep
       source_(source),
       stream_(stream),
       keeping_(keeping),
+      lowest_first_(!stream.is_inline()),
       number_(keeping == Keeping::kCached ? std::min(memories.fetch_add(1), kThreadMemories)
                                           : kThreadMemories) {}
 
@@ -147,6 +148,7 @@ size_t Memory::take_here(int size_class, std::span<const int64_t> bytes, std::sp
   std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(size_class)];
   if (!list.load(std::memory_order_relaxed)) return 0;
   Buffer* block = list.exchange(nullptr, std::memory_order_acquire);
+  const int depth = block ? block->depth_ : 0;
   size_t n = 0;
   for (; block && n < out.size(); ++n) {
     Buffer* const rest = block->next_;
@@ -156,6 +158,8 @@ size_t Memory::take_here(int size_class, std::span<const int64_t> bytes, std::sp
     out[n] = BufferRef(block);
     block = rest;
   }
+  // Newest first it is right already.
+  if (lowest_first_ && block) block->depth_ = static_cast<int16_t>(depth - static_cast<int>(n));
   list.store(block, std::memory_order_release);
   const auto taken = static_cast<int64_t>(n);
   count(mine->taken, taken);
@@ -170,13 +174,15 @@ bool Memory::keep_here(Buffer* block) {
   const auto size_class = static_cast<size_t>(block->size_class_);
   std::atomic<Buffer*>& list = mine->lists[size_class];
   Buffer* const rest = list.exchange(nullptr, std::memory_order_acquire);
-  if (rest && rest->depth_ == kKept[size_class].blocks) {
+  const int depth = rest ? rest->depth_ : 0;
+  if (depth >=
+      (lowest_first_ ? std::max(kKept[size_class].blocks, kLaterBlocks) : kKept[size_class].blocks)) {
     list.store(rest, std::memory_order_release);
     return false;
   }
-  block->next_ = rest;
-  block->depth_ = static_cast<int16_t>(rest ? rest->depth_ + 1 : 1);
-  list.store(block, std::memory_order_release);
+  Buffer* const all = with(rest, block);
+  all->depth_ = static_cast<int16_t>(depth + 1);
+  list.store(all, std::memory_order_release);
   count(mine->returned);
   mine->note(-kKept[size_class].bytes);
   return true;
@@ -356,13 +362,28 @@ void Buffer::let_go() {
   delete this;
 }
 
+Buffer* Memory::with(Buffer* list, Buffer* block) const {
+  constexpr int kMostSteps = 2 * kLaterBlocks;
+  const auto is_behind = [&](const Buffer* other) {
+    return lowest_first_ && other && other->address_.bits() < block->address_.bits();
+  };
+  if (!is_behind(list)) {
+    block->next_ = list;
+    return block;
+  }
+  Buffer* before = list;
+  for (int i = 0; i < kMostSteps && is_behind(before->next_); ++i) before = before->next_;
+  block->next_ = before->next_;
+  before->next_ = block;
+  return list;
+}
+
 bool Memory::push_shared(Buffer* block) {
   const int64_t cached = held_ - live_locked();
   if (keeping_ == Keeping::kNone || cached > std::max(kCacheFloor, peak_locked()) || held_ > limit_)
     return false;
   Buffer*& list = free_[static_cast<size_t>(block->size_class_)];
-  block->next_ = list;
-  list = block;
+  list = with(list, block);
   return true;
 }
 

@@ -6,6 +6,11 @@
 // back without a lock; the rest is shared. Contents are unspecified. A memory is never destroyed. All
 // functions may be called from any thread; what a thread keeps goes back when it ends.
 //
+// Where work is enqueued to run later, the block of the lowest address comes first instead (but for long
+// lists, about), and threads keep kLaterBlocks at least: a loop whose results are its next arguments then has
+// them in the same two sets of places by turns, whatever the order in which it lets go of them, and what was
+// prepared for places (jit/cuda/graph_step.h) serves again.
+//
 // Memory is ordered by its stream: what is handed out may be used by work enqueued there from now on, and
 // what was let go of may be handed out again for such work at once, whatever is still to run.
 #ifndef LAMINA_JIT_CLIENT_MEMORY_H_
@@ -57,6 +62,7 @@ struct MemoryStats {
 class Memory {
  public:
   static constexpr int64_t kThreadBytes = 64 * 1024;
+  static constexpr int16_t kLaterBlocks = 64;
   // What a thread may have taken or given back before it tells the others.
   static constexpr int64_t kUntoldBytes = 64 * 1024;
 
@@ -129,6 +135,8 @@ class Memory {
   int64_t live_locked() const;
   int64_t peak_locked();
   MemoryStats stats_locked();
+  // The list with the block in its place.
+  Buffer* with(Buffer* list, Buffer* block) const;
   bool push_shared(Buffer* block);  // false: the cache is full
   void free_block(Buffer* block);
   void trim_locked();
@@ -137,6 +145,7 @@ class Memory {
   BlockSource& source_;
   Stream& stream_;
   const Keeping keeping_;
+  const bool lowest_first_;
   Device* device_ = nullptr;  // set by the device
   const int number_;          // among the memories of the process
   // More is live than the limit allows: threads keep nothing.

@@ -126,7 +126,11 @@ void CudaStream::keep(std::shared_ptr<const void> what) {
   {
     std::lock_guard lock(mutex_);
     const uint64_t until = mark_locked().value;
-    kept_.emplace_back(until, std::move(what));
+    // Run after run it is the same program.
+    if (!kept_.empty() && kept_.back().second == what)
+      kept_.back().first = until;
+    else
+      kept_.emplace_back(until, std::move(what));
   }
   release_kept();
 }
@@ -134,8 +138,11 @@ void CudaStream::keep(std::shared_ptr<const void> what) {
 void CudaStream::release_kept() {
   std::vector<std::shared_ptr<const void>> free;  // their ends may take any lock
   std::lock_guard lock(mutex_);
-  if (kept_.size() > pending_.size() + 2 * kPointsAtOnce)
-    poll_locked();  // runs without work mark nothing
+  // What nobody else holds ends as soon as it may; and runs without work mark nothing that would be asked
+  // for.
+  if ((!kept_.empty() && kept_.front().second.use_count() == 1) ||
+      kept_.size() > pending_.size() + 2 * kPointsAtOnce)
+    poll_locked();
   else if (pending_.size() >= 2 * kPointsAtOnce)
     happened_locked(kPointsAtOnce - 1);
   while (!kept_.empty() &&

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "hlo/parser.h"
 #include "hlo/strings.h"
 #include "jit/cuda/client.h"
+#include "jit/cuda/graph_step.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
 
@@ -41,6 +43,7 @@ struct Measured {
   ComputationPtr program;
   double bytes = 0, operations = 0;  // of a run
   Feed feed = Feed::kSame;
+  int64_t plain_runs = jit::cuda::kPlainRuns;
 };
 
 Value parameter(DType type, Dims dims) {
@@ -104,7 +107,7 @@ std::vector<Measured> programs(int64_t scale) {
   {
     const Value x = parameter(DType::kF32, {256, 256});
     Value y = x, sums;
-    for (int64_t i = 0; i < 20; ++i) {
+    for (int64_t i = 0; i < 13; ++i) {
       const int64_t reduced = i % 2;
       sums = b.reduce_sum(b.multiply(y, y), {{reduced}});
       y = b.subtract(y, b.broadcast_in_dim(b.multiply(sums, number(sums, 1e-6)), x.dims(), {{1 - reduced}}));
@@ -112,11 +115,13 @@ std::vector<Measured> programs(int64_t scale) {
     const ComputationPtr one = *hlo::Computation::make({{x}}, {{y}}),
                          two = *hlo::Computation::make({{x}}, {{y, b.reduce_sum(sums, {{0}})}});
     for (const auto& [name, feed] :
-         {std::pair("forty kernels", Feed::kSame), std::pair("forty kernels, fed back", Feed::kResults),
-          std::pair("forty kernels, given up", Feed::kGivenUp),
-          std::pair("forty kernels, new addresses", Feed::kKept)})
+         {std::pair("twenty kernels", Feed::kSame), std::pair("twenty kernels, fed back", Feed::kResults),
+          std::pair("twenty kernels, given up", Feed::kGivenUp),
+          std::pair("twenty kernels, new addresses", Feed::kKept)})
       all.push_back({name, one, 0, 0, feed});
-    all.push_back({"forty kernels, one new address", two, 0, 0, Feed::kHistory});
+    all.push_back(
+        {"twenty kernels, one by one", one, 0, 0, Feed::kSame, std::numeric_limits<int64_t>::max()});
+    all.push_back({"twenty kernels, one new address", two, 0, 0, Feed::kHistory});
   }
   return all;
 }
@@ -128,6 +133,7 @@ Measured parsed(std::string name, const std::string& text) {
 }
 
 absl::Status measure(jit::Device& device, const Measured& m) {
+  jit::cuda::set_plain_runs(m.plain_runs);
   auto executable = jit::Executable::compile(device, m.program);
   if (!executable.ok()) return executable.status();
   jit::Client& client = device.client();

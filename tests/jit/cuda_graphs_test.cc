@@ -1,10 +1,14 @@
 // Programs that CUDA devices keep as graphs: the bits and errors of their steps, which graphs there are, and
 // what becomes of them. The stand-in for the driver runs a graph's nodes as it runs launches, late and
 // checked.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +32,7 @@ using lamina::testing::CleanStandin;
 using lamina::testing::cuda_client;
 using lamina::testing::cuda_device;
 using lamina::testing::ScopedLeastWork;
+using lamina::testing::ScopedPlainRuns;
 using lamina::testing::standin;
 using lamina::testing::standin_found;
 using lamina::testing::standin_violations;
@@ -208,6 +213,42 @@ TEST_CASE("results that are the next arguments are written by graphs", "[cuda][c
     check_turns(p, 11);
     CHECK(since.runs() >= 6);
   }
+  CHECK(standin_violations() == kNone);
+}
+
+TEST_CASE("values of one size that are let go of in any order come to lie where they lay",
+          "[cuda][cuda_graphs]") {
+  const CleanStandin clean;
+  Builder b;
+  std::vector<Value> parameters, results;
+  for (int i = 0; i < 7; ++i) {
+    const Value x = make_parameter(*array_type(DType::kF32, Dims{kRows, kColumns}));
+    const Value sums = b.reduce_sum(b.multiply(x, x), {{1}});
+    parameters.push_back(x);
+    results.push_back(b.subtract(x, b.broadcast_in_dim(sums, x.dims(), {{0}})));
+  }
+  const Program p = compiled(*Computation::make(parameters, results));
+  std::vector<BufferRef> in, out;
+  for (int i = 0; i < 7; ++i) in.push_back(put(numbers()));
+  std::mt19937_64 rng(3);
+  const auto train = [&](int turns) {
+    for (int t = 0; t < turns; ++t) {
+      REQUIRE(p->run(in, out).ok());
+      std::vector<size_t> order(in.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::shuffle(order.begin(), order.end(), rng);
+      for (size_t i : order) in[i] = std::move(out[i]);
+      out.clear();
+    }
+  };
+  train(8);
+  standin()->take_counts();
+  const Since since;
+  train(10);
+  CHECK(since.runs() == 10);
+  const StandinCounts counts = standin()->take_counts();
+  CHECK(counts.graphs == 0);
+  CHECK(counts.graph_changes == 0);
   CHECK(standin_violations() == kNone);
 }
 
@@ -479,6 +520,39 @@ TEST_CASE("a run asks for the context of the device once for all kernels in a ro
   // It is looked for, set and taken away: for the kernels, the event at their end, and a question now and
   // then.
   CHECK(counts.context_calls <= 3 * 3);
+}
+
+// On any device, and by any library.
+TEST_CASE("graphs give the bits of single launches", "[cuda][cuda_graphs][cuda_graphs_anywhere]") {
+  const ScopedLeastWork all(0);
+  for (const bool by_library : {false, true})
+    for (const bool giving_up : {false, true}) {
+      INFO(by_library << giving_up);
+      const auto train = [&](int64_t plain_runs) {
+        const ScopedPlainRuns plain(plain_runs);
+        const Program p = compiled(by_library ? squared() : centered());
+        std::vector<Floats> seen;
+        std::vector<BufferRef> in{put(numbers(by_library ? 256 : kCount))}, out, kept;
+        for (int t = 0; t < 40; ++t) {
+          REQUIRE((giving_up ? p->run_giving_up(in, out) : p->run(in, out)) == absl::OkStatus());
+          // Of some runs the second result stays, so that its address is new in the next.
+          if (t % 3 == 0) kept.push_back(out[1]);
+          in = {std::move(out[0])};
+          out.clear();
+          if (t % 7 == 0) seen.push_back(*read(in[0]));
+        }
+        for (const BufferRef& k : kept) seen.push_back(*read(k));
+        return seen;
+      };
+      const Since since;
+      const std::vector<Floats> want = train(std::numeric_limits<int64_t>::max());
+      CHECK(since.runs() == 0);
+      const std::vector<Floats> got = train(cuda::kPlainRuns);
+      CHECK(since.runs() >= 10);
+      CHECK(since.refused() == 0);
+      REQUIRE(got.size() == want.size());
+      for (size_t i = 0; i < got.size(); ++i) CHECK(same(got[i], want[i]));
+    }
 }
 
 // In a process of its own: the devices stay lost.

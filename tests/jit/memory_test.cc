@@ -1,5 +1,6 @@
 #include "jit/client/memory.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "jit/client/checked.h"
 #include "jit/client/client.h"
+#include "jit/fake/client.h"
 #include "tests/jit/fork_child.h"
 #include "tests/jit/host_data.h"
 
@@ -39,6 +41,37 @@ struct Place {
 };
 
 }  // namespace
+
+TEST_CASE("where work runs later, the free block of the lowest address comes first") {
+  CountedBlocks& source = *new CountedBlocks;
+  Device& later = *FakeClient::get().devices()[0];
+  Memory& memory = *new Memory(later.client(), source, later.stream());
+  std::mt19937_64 rng(2);
+  // Kept by the thread, and shared.
+  for (const int64_t bytes : {int64_t{8 * 1024}, 4 * Memory::kThreadBytes}) {
+    std::vector<BufferRef> held;
+    const auto take = [&](size_t count) {
+      std::vector<Address> at;
+      for (size_t i = 0; i < count; ++i)
+        at.push_back((held.emplace_back(*memory.allocate(bytes)))->address());
+      return at;
+    };
+    std::vector<Address> first = take(12);
+    std::sort(first.begin(), first.end(), [](Address a, Address b) { return a.bits() < b.bits(); });
+    for (int round = 0; round < 5; ++round) {
+      std::shuffle(held.begin(), held.end(), rng);
+      held.clear();
+      CHECK(take(12) == first);
+    }
+    held.clear();
+    std::vector<BufferRef> some(5);
+    REQUIRE(memory.allocate(std::vector<int64_t>(5, bytes), some).ok());
+    for (size_t i = 0; i < some.size(); ++i) CHECK(some[i]->address() == first[i]);
+  }
+  CHECK(source.blocks == 24);
+  memory.trim();
+  CHECK(source.blocks == 0);
+}
 
 TEST_CASE("checked arithmetic says when a size does not fit") {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

@@ -141,6 +141,7 @@ Results run_cuda(const ComputationPtr& program, Arguments arguments, uint64_t se
   if (standin()) standin()->set_seed(seed);
   cuda_client().kernels().set_library(settings.llvm_path);
   const ScopedLeastWork products(least_work_with_bits(seed % 2 == 1 ? 0 : jit::cuda::Products::kLeastWork));
+  const ScopedPlainRuns graphs_later(seed % 4 < 2 ? 0 : jit::cuda::kPlainRuns);
   const auto executable = jit::Executable::compile(device, program);
   if (!executable.ok()) return executable.status();
   Results results = run_later(device, **executable, program, arguments, seed % 5 == 0);
