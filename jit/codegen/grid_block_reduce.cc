@@ -29,14 +29,12 @@ class BlockReduction {
   }
   int64_t bytes() const { return bytes_ + tree_.bytes(); }
   void emit();
-  void results(Value* first, Value* last);
 
  private:
   Value* address(Value* element, size_t v);
   Values load(RowElements& elements, Value* base, Value* end);
   void keep(const Values& made);
   Values walk(Value* first_stage, Value* count, const Values& lane);
-  void begin();
   Values reduce(RowElements& elements, Value* chunk_start, Value* chunk_end);
   Values fold(SharedTree& published, Value* count);
 
@@ -186,15 +184,11 @@ Values BlockReduction::fold(SharedTree& published, Value* count) {
   return f_.meet({{before, no_lanes(c_, 1)}, {warp, mine[0]}});
 }
 
-void BlockReduction::begin() {
+void BlockReduction::emit() {
+  const GridParts::Extra extra = c_.enter(kGridChunks, true);
   shared_ = c_.shared_memory(bytes_);
   thread_ = c_.rows.thread();
   tree_.enter(thread_, f_.i64(0));
-}
-
-void BlockReduction::emit() {
-  const GridParts::Extra extra = c_.enter(kGridChunks, true);
-  begin();
   Value* task = c_.rows.block();
   Value* total = reduced_total(c_);
   const GridChunk chunk = chunk_of(c_, task, chunks_of(c_, total), total);
@@ -202,38 +196,6 @@ void BlockReduction::emit() {
   const Values result = reduce(elements, chunk.start, chunk.end);
   f_.if_then(b_.CreateICmpEQ(thread_, f_.i64(0)), [&] { store_partial(c_, extra.to, task, result); });
   c_.leave();
-}
-
-// Of a chain. Results of chunks are lanes of a tree of their own.
-void BlockReduction::results(Value* first, Value* last) {
-  begin();
-  SharedTree chunk_results(c_, lanes_, 1, 1);
-  chunk_results.enter(thread_, f_.i64(0));
-  Value* total = reduced_total(c_);
-  Value* chunks = chunks_of(c_, total);
-  Value* leads = b_.CreateICmpEQ(thread_, f_.i64(0));
-  f_.loop(first, last, f_.i64(1), [&](Value* task) {
-    const Values parallel = c_.rows.decompose(task, 0, c_.kernel.parallel_rank);
-    RowElements elements(c_, parallel);
-    Values result = f_.loop(f_.i64(0), chunks, f_.i64(1), no_lanes(c_, 1), [&](Value* chunk, const Values&) {
-      Value* start = b_.CreateMul(chunk, f_.i64(kReduceChunk));
-      Value* end =
-          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(start, f_.i64(kReduceChunk)), total);
-      const Values reduced = reduce(elements, start, end);
-      f_.if_then(leads, [&] { chunk_results.publish(chunk, reduced); });
-      c_.rows.barrier();
-      return reduced;
-    });
-    llvm::BasicBlock *before = b_.GetInsertBlock(), *several = f_.block("chunks"), *after = f_.block("row");
-    b_.CreateCondBr(b_.CreateICmpSGT(chunks, f_.i64(1)), several, after);
-    b_.SetInsertPoint(several);
-    const Values folded = fold(chunk_results, chunks);
-    several = b_.GetInsertBlock();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-    result = f_.meet({{before, result}, {several, folded}});
-    f_.if_then(leads, [&] { finish_one(c_, parallel, total, result); });
-  });
 }
 
 }  // namespace
@@ -245,10 +207,6 @@ llvm::Error emit_grid_block_chunks(GridParts& parts) {
                                    "the elements of a stage exceed the memory that a block shares");
   reduction.emit();
   return llvm::Error::success();
-}
-
-void emit_block_results(GridParts& parts, Value* begin, Value* end) {
-  BlockReduction(parts).results(begin, end);
 }
 
 }  // namespace lamina::jit::codegen

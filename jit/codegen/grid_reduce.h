@@ -15,10 +15,8 @@ llvm::Error emit_grid_reduction(GridParts& parts);
 llvm::Error emit_grid_rows(GridParts& parts);
 llvm::Error emit_grid_block_chunks(GridParts& parts);  // the first entry only
 llvm::Error emit_grid_columns(GridParts& parts);       // of columns of several chunks the first entry only
-// For a part of a chain: results [begin, end), which the threads of this block make, half a warp to each; or
-// all of them together, one after the other. The second needs so much of the block's memory.
+// For a part of a chain: results [begin, end), which the threads of this block make, half a warp to each.
 void emit_half_warp_results(GridParts& parts, llvm::Value* begin, llvm::Value* end);
-void emit_block_results(GridParts& parts, llvm::Value* begin, llvm::Value* end);
 
 // The extent of all reduced dimensions together.
 llvm::Value* reduced_total(GridParts& parts);

@@ -69,12 +69,6 @@ void GridParts::go_on_in(llvm::Function* function, unsigned first) {
 
 Value* GridParts::shared_memory(int64_t bytes) {
   constexpr int64_t kAlign = 16;
-  if (pool) {
-    Value* piece =
-        f.builder().CreateConstGEP1_64(f.builder().getInt8Ty(), pool, static_cast<uint64_t>(taken));
-    taken += (bytes + kAlign - 1) / kAlign * kAlign;
-    return piece;
-  }
   auto* type = llvm::ArrayType::get(f.builder().getInt8Ty(), static_cast<uint64_t>(bytes));
   auto* shared = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage,
                                           llvm::PoisonValue::get(type), "lanes", nullptr,

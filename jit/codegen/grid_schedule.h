@@ -34,7 +34,7 @@ struct GridParts {
   void leave() { f.builder().CreateRetVoid(); }
   // Goes on in a function whose parameters from `first` on are buffers and arguments of this kernel.
   void go_on_in(llvm::Function* function, unsigned first);
-  // Static memory of a block, at a multiple of 16 bytes: of its own, or the next piece of `pool`.
+  // Static memory of a block, at a multiple of 16 bytes.
   llvm::Value* shared_memory(int64_t bytes);
 
   const LoopKernel& kernel;
@@ -44,9 +44,6 @@ struct GridParts {
   GridLanes lanes;
   SectionEmitter sections;
   GridRows rows;
-  // Memory that kernels of a chain use one after the other, and how much of it is taken.
-  llvm::GlobalVariable* pool = nullptr;
-  int64_t taken = 0;
 
  private:
   Values take(llvm::Function* function, unsigned& at, size_t count);

@@ -116,7 +116,7 @@ class StepsInTurn final : public QueueStep {
 }  // namespace
 
 std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability,
-                                            std::span<const Step* const> steps, int64_t rows) {
+                                            std::span<const Step* const> steps, int64_t rows, int64_t block) {
   std::vector<ChainedLaunch> launches;
   std::vector<ChainedKernel> chain;
   size_t parameters = 2, instructions = 0;
@@ -129,7 +129,7 @@ std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability
     work += step->work();
   }
   if (parameters * sizeof(int64_t) <= kMostGridParameters && instructions <= kMostInstructions) {
-    const ChainPlan plan = chain_plan(chain, rows);
+    const ChainPlan plan = chain_plan(chain, rows, block);
     std::vector<GridPart> parts, inexact;
     bool exact = false;
     for (size_t i = 0; i < chain.size(); ++i) {

@@ -13,7 +13,7 @@ namespace lamina::jit::cuda {
 // As Target::chain. Steps with more parameters or code than one kernel should have, and those of which no
 // code can be made, run one after the other.
 std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability,
-                                            std::span<const Step* const> steps, int64_t rows);
+                                            std::span<const Step* const> steps, int64_t rows, int64_t block);
 
 }  // namespace lamina::jit::cuda
 

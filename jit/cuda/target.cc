@@ -67,8 +67,8 @@ absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::copy(const hlo::Type* typ
 }
 
 std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps, int64_t rows,
-                                              int64_t) const {
-  return make_chain_step(kernels_, capability_, steps, rows);
+                                              int64_t block) const {
+  return make_chain_step(kernels_, capability_, steps, rows, block);
 }
 
 Target::Batch CudaTarget::batch(std::span<const Step* const> steps) const { return make_graph_step(steps); }

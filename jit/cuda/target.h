@@ -46,9 +46,11 @@ class CudaTarget final : public Target {
   absl::StatusOr<std::unique_ptr<QueueStep>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
   // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that
-  // of few rows leaves most of a device idle.
+  // of few rows leaves most of a device idle. What all blocks touch at a time should stay in its second-level
+  // cache, and a block has a half warp for each of some rows.
   cluster::Costs costs_{.most_written_out = 1,
-                        .chain_block_bytes = 512 * 1024,
+                        .chain_block_bytes = 72 * 1024,
+                        .chain_row_bytes = 13 * 1024,
                         .chain_least_bytes = 0,
                         .chain_least_rows = 256};
   int capability_ = kLeastCapability;

@@ -17,7 +17,8 @@ constexpr int64_t kVectorBytes = 16;
 constexpr size_t kMostInstrs = 768;
 // And no more registers for what is loaded and stored at a time: with more of them values go to memory.
 constexpr int64_t kMostRegisters = 64;
-// Loads that a thread keeps under way: of elements, of a row (and of columns, where blocks are few), of columns.
+// Loads that a thread keeps under way: of elements, of a row (and of columns, where blocks are few), of
+// columns.
 constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8, kMostColumnVectors = 2;
 // So few rows or chunks of at least so many elements leave most of a device idle with half a warp for each.
 constexpr int64_t kFewTasks = 8192, kLongTask = 2048;
@@ -206,21 +207,6 @@ std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& exten
   return s;
 }
 
-// As ReduceForm: whichever walks memory in its order.
-bool favours_columns(const LoopKernel& kernel) {
-  if (kernel.parallel_rank == 0 || !kernel.repeats.empty()) return false;
-  const int last = kernel.parallel_rank + kernel.reduce_rank - 1;
-  int along = 0, across = 0;
-  for (const KernelInstr& i : kernel.body) {
-    if (i.op != KernelOp::kLoad) continue;
-    for (const AccessTerm& t : kernel.accesses[i.imm].terms) {
-      along += t.unit == 1 && t.dim == last;
-      across += t.unit == 1 && t.dim == kernel.parallel_rank - 1;
-    }
-  }
-  return across > along;
-}
-
 uint32_t vectors_of_row(const LoopKernel& kernel, const Extents& extents, int64_t lanes) {
   if (!kernel.repeats.empty() || kernel.reduce_rank != 1) return 1;
   uint32_t vectors = 1;
@@ -291,6 +277,21 @@ int64_t tree_lanes(const LoopKernel& kernel) {
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, hlo::byte_size(t));
   return kReduceLaneBytes / widest;
+}
+
+// As ReduceForm: whichever walks memory in its order.
+bool favours_columns(const LoopKernel& kernel) {
+  if (kernel.parallel_rank == 0 || !kernel.repeats.empty()) return false;
+  const int last = kernel.parallel_rank + kernel.reduce_rank - 1;
+  int along = 0, across = 0;
+  for (const KernelInstr& i : kernel.body) {
+    if (i.op != KernelOp::kLoad) continue;
+    for (const AccessTerm& t : kernel.accesses[i.imm].terms) {
+      along += t.unit == 1 && t.dim == last;
+      across += t.unit == 1 && t.dim == kernel.parallel_rank - 1;
+    }
+  }
+  return across > along;
 }
 
 std::string to_string(const GridSchedule& schedule) {

@@ -71,6 +71,8 @@ absl::Status grid_takes(const LoopKernel& kernel);
 
 // The schedule that is quick for these arguments; of a kernel that `grid_takes`.
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args);
+// Whether threads of a kernel that reduces had better lie side by side across rows.
+bool favours_columns(const LoopKernel& kernel);
 // Of kernels that reduce along rows of at most a chunk: half a warp to a row; and a block to a chunk, where
 // a block's memory holds what its threads load.
 GridSchedule half_warp_schedule(const LoopKernel& kernel, std::span<const int64_t> args);

@@ -8,9 +8,7 @@ namespace lamina::jit {
 namespace {
 
 // Elements that keep the threads of a block busy, and blocks that keep a device busy.
-constexpr int64_t kBlockElements = 4096, kFullBlocks = 1024;
-// Rows of so many elements are reduced by a block where it has few of them.
-constexpr int64_t kLongRow = 512, kFewRows = 8;
+constexpr int64_t kBlockElements = 4096, kFullBlocks = 256;
 
 int64_t outputs_of(const LoopKernel& k, std::span<const int64_t> args) {
   return product_of(args.first(k.parallel_rank));
@@ -69,18 +67,8 @@ absl::StatusOr<std::vector<GridPart>> parse_grid_parts(std::string_view kernels,
 
 bool joins_chains(const LoopKernel& kernel, std::span<const int64_t> args) {
   if (kernel.parallel_rank == 0 || outputs_of(kernel, args) == 0 || !kernel.repeats.empty()) return false;
-  switch (favoured_grid(kernel, args).form) {
-    case GridForm::kElements:
-      return true;
-    case GridForm::kHalfWarp:
-    case GridForm::kChunks:
-    case GridForm::kBlocks:
-      return reduced_of(kernel, args) <= kReduceChunk ||
-             (reduced_of(kernel, args) <= most_chained(kernel) &&
-              block_rows_schedule(kernel, args).form == GridForm::kBlocks);
-    default:
-      return false;
-  }
+  if (!kernel.has_reduction) return favoured_grid(kernel, args).form == GridForm::kElements;
+  return !favours_columns(kernel) && reduced_of(kernel, args) <= kReduceChunk;
 }
 
 int64_t chain_units(const LoopKernel& kernel, std::span<const int64_t> args, int64_t rows) {
@@ -89,25 +77,23 @@ int64_t chain_units(const LoopKernel& kernel, std::span<const int64_t> args, int
   return product_of(args.first(static_cast<size_t>(rank))) / rows;
 }
 
-ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows) {
-  int64_t most = 1;
-  for (const ChainedKernel& c : chain) most = std::max(most, row_elements(c, rows));
+ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows, int64_t most_rows) {
+  // As many rows as half warps of a block have results to make, and its threads elements.
+  constexpr int64_t kResults = kGridThreads / kRowThreads;
+  int64_t elements = 1, results = kResults;
+  for (const ChainedKernel& c : chain) {
+    elements = std::max(elements, row_elements(c, rows));
+    if (c.kernel->has_reduction) results = std::min(results, chain_units(*c.kernel, c.args, rows));
+  }
   ChainPlan plan;
-  while (plan.block_rows * 2 * most <= kBlockElements && rows / (plan.block_rows * 2) >= kFullBlocks)
+  while ((plan.block_rows * results < kResults || plan.block_rows * 2 * elements <= kBlockElements) &&
+         plan.block_rows * 2 <= most_rows && rows / (plan.block_rows * 2) >= kFullBlocks)
     plan.block_rows *= 2;
   plan.blocks = (rows + plan.block_rows - 1) / plan.block_rows;
-  for (const ChainedKernel& c : chain) {
-    GridSchedule s = favoured_grid(*c.kernel, c.args);
-    if (c.kernel->has_reduction) {
-      const int64_t results = plan.block_rows * chain_units(*c.kernel, c.args, rows);
-      const bool by_block = reduced_of(*c.kernel, c.args) > kReduceChunk ||
-                            (reduced_of(*c.kernel, c.args) >= kLongRow && results <= kFewRows);
-      s = by_block ? block_rows_schedule(*c.kernel, c.args) : half_warp_schedule(*c.kernel, c.args);
-    } else if (c.kernel->parallel_rank == 1) {
-      s = {};  // rows begin anywhere
-    }
-    plan.schedules.push_back(s);
-  }
+  for (const ChainedKernel& c : chain)
+    plan.schedules.push_back(c.kernel->has_reduction        ? half_warp_schedule(*c.kernel, c.args)
+                             : c.kernel->parallel_rank == 1 ? GridSchedule()  // rows begin anywhere
+                                                            : favoured_grid(*c.kernel, c.args));
   return plan;
 }
 
@@ -115,7 +101,7 @@ absl::Status check_chain(std::span<const GridPart> parts) {
   for (const GridPart& p : parts) {
     if (absl::Status s = grid_takes(p.kernel); !s.ok()) return s;
     const GridForm form = p.schedule.form;
-    const bool fits = p.kernel.has_reduction ? form == GridForm::kHalfWarp || form == GridForm::kBlocks
+    const bool fits = p.kernel.has_reduction ? form == GridForm::kHalfWarp
                                              : form == GridForm::kElements && (p.kernel.parallel_rank > 1 ||
                                                                                p.schedule == GridSchedule());
     if (!fits || p.kernel.parallel_rank == 0 || holds_question(p.kernel))

@@ -46,17 +46,14 @@ struct ChainPlan {
   std::vector<GridSchedule> schedules;
   int64_t block_rows = 1, blocks = 0;
 };
-// Of kernels that join chains: what is quick for these arguments.
+// Of kernels that join chains: what is quick for these arguments, with at most `most_rows` to a block.
 struct ChainedKernel {
   const LoopKernel* kernel;
   std::span<const int64_t> args;
 };
-ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows);
+ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows, int64_t most_rows);
 // Why the schedules are none for these kernels in a chain.
 absl::Status check_chain(std::span<const GridPart> parts);
-
-// A block keeps the results of a row's chunks, one for each lane of the tree.
-inline int64_t most_chained(const LoopKernel& kernel) { return tree_lanes(kernel) * kReduceChunk; }
 
 }  // namespace lamina::jit
 

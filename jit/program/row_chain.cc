@@ -44,7 +44,7 @@ class Chain {
       if (!fixed && !is_by_rows(accesses[i], leadings[i], rows)) return false;
       if (!fixed && known.insert(place(accesses[i])).second) row_bytes += accesses[i].bytes / rows;
     }
-    if (row_bytes > costs_.chain_block_bytes) return false;
+    if (row_bytes > costs_.chain_row_bytes) return false;
     ++steps_;
     accesses_ = std::move(accesses);
     leadings_ = std::move(leadings);
