@@ -17,8 +17,7 @@ constexpr int64_t kVectorBytes = 16;
 constexpr size_t kMostInstrs = 768;
 // And no more registers for what is loaded and stored at a time: with more of them values go to memory.
 constexpr int64_t kMostRegisters = 64;
-// Loads that a thread keeps under way: of elements, of a row (and of columns, where blocks are few), of
-// columns.
+// Loads that a thread keeps under way: of elements, of a row and of columns.
 constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8, kMostColumnVectors = 2;
 // So few rows or chunks of at least so many elements leave most of a device idle with half a warp for each.
 constexpr int64_t kFewTasks = 8192, kLongTask = 2048;
@@ -339,9 +338,7 @@ GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> ar
     const int64_t widest = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
     s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / std::max<int64_t>(widest, 4), 1));
     while (s.lanes > 1 && s.lanes > extents.inner) s.lanes /= 2;
-    const int64_t blocks = column_tiles(s, extents) * ceil_div(extents.reduced, kReduceChunk);
-    const uint32_t most = blocks < kManyBlocks ? kMostRowVectors : kMostColumnVectors;
-    while (s.vectors < most && s.vectors * 2 * s.rows <= extents.reduced &&
+    while (s.vectors < kMostColumnVectors && s.vectors * 2 * s.rows <= extents.reduced &&
            fits_thread(kernel, s.vectors * 2 * s.lanes))
       s.vectors *= 2;
     return s;
