@@ -22,10 +22,20 @@ inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
 };
-// the same, to 2^-32.
+// the same, to 2^-28 of exp(r).
 inline constexpr double kExpSingle[] = {
-    0x1.0000000ba132cp-1, 0x1.5555555a800cdp-3, 0x1.5554e8a22b84cp-5, 0x1.1110e0c5c7f50p-7,
-    0x1.6d43af18200d3p-10, 0x1.a1256cd2f13c2p-13,
+    0x1.fffffb93c72bap-2, 0x1.5554908eb94f1p-3, 0x1.5558f500aec1fp-5, 0x1.123a77f0a3924p-7,
+    0x1.6a23587b0c6abp-10,
+};
+// the same, to 2^-31 of exp(r) - 1, with 1/2 itself.
+inline constexpr double kExpm1Single[] = {
+    0x1.0000000000000p-1, 0x1.555554d64ced3p-3, 0x1.5554f224ff184p-5, 0x1.1111cb21aeeaep-7,
+    0x1.6d4110c24e02fp-10, 0x1.9fbdd2c328697p-13,
+};
+// (2^r - 1 - r ln(2)) / r^2 for |r| <= 1/2, to 2^-28 of 2^r.
+inline constexpr double kExp2Single[] = {
+    0x1.ebfbdbbeb0a8fp-3, 0x1.c6af885ad2a10p-5, 0x1.3b2e0c2415543p-7, 0x1.5f03eab06cc9fp-10,
+    0x1.414ed8c0e048cp-13,
 };
 // (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
 inline constexpr double kLog[] = {
@@ -78,6 +88,14 @@ inline constexpr double kCosNarrow[] = {
     0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
     0x1.1c808728603bbp-29,
 };
+// as kSin, to 2^-34 of the sine, with 1/6 as f32 has it.
+inline constexpr double kSinSingle[] = {
+    -0x1.5555560000000p-3, 0x1.111175a8a5d31p-7, -0x1.a05b4a58453e7p-13, 0x1.7cb7073a07415p-19,
+};
+// as kCos, to 2^-42.
+inline constexpr double kCosSingle[] = {
+    0x1.555555550225fp-5, -0x1.6c16bf51b0df9p-10, 0x1.a015c02820885p-16, -0x1.2522e6d930e5bp-22,
+};
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41.
 inline constexpr double kSinHalfTurn[] = {
     -0x1.55555555549cbp-3, 0x1.1111110fc048dp-7, -0x1.a01a0011bcc57p-13, 0x1.71dd8de2d0e85p-19,
@@ -122,11 +140,11 @@ inline constexpr double kErfSingle[] = {
     -0x1.812746805ee52p-2, 0x1.ce2ec90ef633bp-4, -0x1.b81289a06708bp-6, 0x1.5398b074787b9p-8,
     -0x1.82c13b332049cp-11,
 };
-// (-log(erfc(x)) - 0x1.20dd76p+0 x) / x^2 for 0.65 <= x <= 4.
+// -log(erfc(x)) / x - 1.6875 for 0.65 <= x <= 4.
 inline constexpr double kLogErfcSingle[] = {
-    0x1.45f1d5c8bc872p-1, 0x1.a527ffa565896p-4, -0x1.3b1142e51c747p-6, -0x1.016991915fb69p-13,
-    0x1.c30bad7be617ap-10, -0x1.7aed8b5bb93f9p-11, 0x1.6af0341bfebe6p-13, -0x1.b28f6f28e083cp-16,
-    0x1.2ece01f17d8fcp-19, -0x1.77d604ded9bddp-24,
+    -0x1.1e421ae17a0f6p-1, 0x1.45df160023185p-1, 0x1.a6bcea172c701p-4, -0x1.44b3f1dfef189p-6,
+    0x1.cb1383d1b737fp-12, 0x1.6739109fe7d03p-10, -0x1.2e83f1b8f5d28p-11, 0x1.170f9ba673eeep-13,
+    -0x1.3df930be3c34fp-16, 0x1.a3c483d8c8ba4p-20, -0x1.ecfc27602d891p-25,
 };
 // as kErfcx, 0 <= x <= 10.1, to 2^-36.
 inline constexpr double kErfcxNarrow[] = {

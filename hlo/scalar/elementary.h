@@ -79,12 +79,21 @@ ExpParts exp_parts(Sum x);
 // exp(x) - 1 for -60 <= x <= 709.9 (limited to that).
 Sum expm1_sum(Scalar x);
 
-// In f32: 2^n for an integral n, -126 <= n <= 127; and exp(x) = (1 + reduced + tail) * 2^n for |x.hi| <= 110.
-Scalar single_power_of_two(Scalar n);
-struct SingleExpParts {
-  Scalar n, reduced, tail;
+// In f32: x * per rounded to the integer n, and 2^(n + more), an exponent between -127 and 128. The sum of
+// x * per and 1.5 * 2^23 + 127 + more holds the biased exponent in its lowest bits.
+struct SinglePower {
+  Scalar n, power;
 };
-SingleExpParts single_exp_parts(Sum x);
+inline SinglePower single_power(Scalar x, double per, int more = 0) {
+  const double biased = 0x1.8p23 + 127 + more;
+  const Scalar counted = fma(x, per, biased);
+  return {counted - biased, bitcast(to_bits(counted) << 23, DType::kF32)};
+}
+// In f32: exp(x) = (1 + reduced + tail) * 2^n for |x.hi| <= 110 and n near x / log(2).
+struct SingleExpParts {
+  Scalar reduced, tail;
+};
+SingleExpParts single_exp_parts(Sum x, Scalar n);
 
 // log(v) + more * log(2) for a positive normal v.hi.
 Sum log_sum(Sum v, ScalarOrNumber more = 0.0);
@@ -104,25 +113,20 @@ Sum sin_pi_sum(Scalar x);
 Sum cos_pi_sum(Scalar x);
 
 Scalar exp_narrow(Scalar x);
-Scalar expm1_narrow(Scalar x);
 Scalar log_narrow(Scalar x);  // special values included
 Scalar log1p_narrow(Scalar x);
 
-// In f32: x * per rounded to the integer n, and 2^(n + more), an exponent between -127 and 128. The sum of
-// x * per and 1.5 * 2^23 + 127 + more holds the biased exponent in its lowest bits.
-struct SinglePower {
-  Scalar n, power;
-};
-inline SinglePower single_power(Scalar x, double per, int more = 0) {
-  const double biased = 0x1.8p23 + 127 + more;
-  const Scalar counted = fma(x, per, biased);
-  return {counted - biased, bitcast(to_bits(counted) << 23, DType::kF32)};
-}
 // In f32: 1/d for 1 <= d <= 2 within a few ulps, `guess` being a polynomial for it: one step of third order
 // makes an error of 2^-9 one of 2^-27. IEEE's division is dear on GPUs, where each is a call.
 inline Scalar single_inverse(Scalar d, std::span<const double> guess) {
   const Scalar q = polynomial(d, guess), rest = fma(-d, q, 1);
   return fma(fma(rest, rest, rest), q, q);
+}
+
+// In f32: a / b for 1 <= b.hi <= 2, within 0.5 ulp and the errors of a and b.
+inline Scalar single_quotient(Sum a, Sum b, std::span<const double> guess) {
+  const Scalar inverse = single_inverse(b.hi, guess), q = a.hi * inverse;
+  return fma(fma(-q, b.hi, a.hi) + fma(-q, b.lo, a.lo), inverse, q);
 }
 
 // angle of the point (x, y), both finite parts given as magnitudes: atan(y / x) in [0, pi/2].

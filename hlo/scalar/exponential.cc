@@ -23,40 +23,95 @@ Scalar exp_rest(Sum r) {
   return fma(z, polynomial_by_halves(r.hi, z, kExpShort), fma(r.hi, r.lo, r.lo));
 }
 
-struct NarrowParts {
-  Scalar n, expm1;  // exp(x) = (1 + expm1) * 2^n
-};
-NarrowParts narrow_parts(Scalar x) {
-  const Scalar n = round_even(x * kLog2e);
-  const Scalar r = fma(n, constant(n, -kLn2), x);
-  return {n, fma(r * r, polynomial(r, kExpNarrow), r)};
-}
+// The rules of f32 below use f32 alone, so that a vector holds twice as many and no GPU is slow at it; what
+// the last steps lose to rounding is carried along.
 
-// x * 2^n for an integral n, -200 <= n <= 200, and |x| near 1, so that only the second of the two products
-// rounds.
-Scalar scale_by_power_f32(Scalar x, Scalar n) {
-  // The low bits of 1.5 * 2^23 + (n + 254) hold the sum of two biased exponents.
-  const Scalar both = to_bits(n + (0x1.8p23 + 254));
-  const auto power = [&](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
-  return x * power(both >> 1) * power((both + 1) >> 1);
+// x * per rounded to the integer n, |n| <= 250, and two powers with the product 2^n, so that of two products
+// with a number near 1 only the second rounds. The low bits of 1.5 * 2^23 + (n + 254) hold the sum of two
+// biased exponents.
+struct SplitPower {
+  Scalar n, first, second;
+};
+SplitPower split_power(Scalar x, double per) {
+  constexpr double kBoth = 0x1.8p23 + 254;
+  const Scalar counted = fma(x, per, kBoth), both = to_bits(counted);
+  const auto power = [](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
+  return {counted - kBoth, power(both >> 1), power((both + 1) >> 1)};
 }
+Scalar scale(Scalar x, const SplitPower& by) { return x * by.first * by.second; }
 
 // ln(2) to 15 bits, so that its product with n is exact, and the rest.
 constexpr double kLn2TopSingle = 0x1.62e4p-1, kLn2RestSingle = 0x1.7f7d1cp-20;
 
-// `low`: what is to be added to x - n ln(2) as `kLn2TopSingle` has it.
+// `low`: what is to be added to x - n ln(2) as kLn2TopSingle has it.
 SingleExpParts single_exp_parts_of(Scalar x, Scalar n, Scalar low) {
   const Sum r = fast_two_sum(fma(n, -kLn2TopSingle, x), low);
-  return {n, r.hi, fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo)};
+  return {r.hi, fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo)};
+}
+// 1 + reduced + tail.
+Sum one_more(const SingleExpParts& e) {
+  const Sum one = fast_two_sum(constant(e.reduced, 1), e.reduced);
+  return {one.hi, one.lo + e.tail};
 }
 
-// All in f32, so that a vector holds twice as many; the last sum is compensated.
 Scalar exponential_f32(Scalar x0) {
   const Scalar x = limit(x0, -110, 100);
-  const Scalar n = round_even(x * kLog2e);
-  const SingleExpParts e = single_exp_parts_of(x, n, n * -kLn2RestSingle);
-  const Sum one = fast_two_sum(constant(x, 1), e.reduced);
-  return scale_by_power_f32(one.hi + (one.lo + e.tail), n);
+  const SplitPower power = split_power(x, kLog2e);
+  return scale(value(one_more(single_exp_parts_of(x, power.n, power.n * -kLn2RestSingle))), power);
+}
+
+Scalar exp2_f32(Scalar x0) {
+  constexpr double kLn2LowSingle = -0x1.05c61p-29;
+  const Scalar x = limit(x0, -152, 130);
+  const SplitPower power = split_power(x, 1);
+  const Scalar f = x - power.n;
+  const Sum r = two_product(f, constant(f, kLn2));
+  const Scalar tail = fma(f * f, polynomial(f, kExp2Single), fma(f, kLn2LowSingle, r.lo));
+  return scale(value(one_more({r.hi, tail})), power);
+}
+
+// exp(x - n ln(2)) - 1 where that counts by itself. The square in the tail is exact: twice the tail may be a
+// quarter of a result.
+SingleExpParts single_expm1_parts(Scalar x, Scalar n) {
+  const Sum r = fast_two_sum(fma(n, -kLn2TopSingle, x), n * -kLn2RestSingle);
+  const Scalar cubic = polynomial(r.hi, std::span(kExpm1Single).subspan(1));
+  return {r.hi, fma(r.hi * 0.5, r.hi, fma(r.hi * r.hi * r.hi, cubic, r.lo))};
+}
+
+// With half of 2^n, which stays finite where the result does.
+Scalar expm1_f32(Scalar x0) {
+  const Scalar x = limit(x0, -20, 89);
+  const auto [n, half] = single_power(x, kLog2e, -1);
+  const SingleExpParts e = single_expm1_parts(x, n);
+  const Scalar less = half - 0.5, lost = (half - less) - 0.5;
+  const Sum sum = fast_two_sum(less, half * e.reduced);
+  const Scalar r = sum.hi + (fma(half, e.tail, sum.lo) + lost);
+  return select(abs(x0) < 0x1p-26, x0, r + r);
+}
+
+// e^-|x| and 1 make both sides: 1 / (1 + e) and e / (1 + e).
+Scalar logistic_f32(Scalar x) {
+  const Scalar a = limit_above(abs(x), 104), negative = x < 0;
+  const SplitPower power = split_power(a, -kLog2e);
+  const Sum more = one_more(single_exp_parts_of(-a, power.n, power.n * -kLn2RestSingle));
+  const Sum e = fast_two_sum(more.hi, more.lo);
+  const Sum bottom = fast_two_sum(constant(a, 1), scale(e.hi, power));
+  const Sum top = select_sum(negative, e, sum_constant(a, 1, 0));
+  const Scalar q = single_quotient(top, {bottom.hi, bottom.lo + scale(e.lo, power)}, kInverse);
+  return select(negative, scale(q, power), q);
+}
+
+// (1 - e) / (1 + e) for e = exp(-2 |x|).
+Scalar tanh_f32(Scalar x) {
+  constexpr double kBiased = 0x1.8p23 + 127, kLeast = kBiased - 24;  // so 1 - 2^n is exact
+  const Scalar twice = limit_above(abs(x) * 2, 18.5), counted = fma(twice, -kLog2e, kBiased);
+  const Scalar bounded = select(counted < kLeast, kLeast, counted), n = bounded - kBiased;
+  const Scalar power = bitcast(to_bits(bounded) << 23, DType::kF32);
+  const SingleExpParts e = single_expm1_parts(-twice, n);
+  const Sum sum = fast_two_sum(1 - power, -(power * e.reduced));
+  const Sum top = fast_two_sum(sum.hi, fma(-power, e.tail, sum.lo));
+  const Sum bottom = fast_two_sum(constant(x, 2), -top.hi);
+  return with_sign_of(single_quotient(top, {bottom.hi, bottom.lo - top.lo}, kInverse), x);
 }
 
 Scalar exp2_f64(Scalar x0) {
@@ -65,12 +120,6 @@ Scalar exp2_f64(Scalar x0) {
   const Sum p = two_product(f, constant(f, kLn2));
   const ExpParts e = finish_exp(fast_two_sum(p.hi, fma(f, kLn2Low, p.lo)), n);
   return scale_by_power(value(e.sum), n);
-}
-
-Scalar exp2_narrow(Scalar x0) {
-  const Scalar x = limit(x0, -160, 160);
-  const Scalar n = round_even(x), r = (x - n) * kLn2;
-  return fma(r * r, polynomial(r, kExpNarrow), r + 1) * power_of_two(n);
 }
 
 // tanh(t / 2) is ((1 - u) + q) / ((1 + u) + q), where exp(t) = 2^n (1 + q) and u = 2^-n; from kTanhTop on it
@@ -94,19 +143,6 @@ Scalar tanh_f64(Scalar x) {
   const Scalar size = select(twice > 36, fma(u * inverse, -2, 1), fma(rest, inverse, ratio));
   return with_sign_of(size, x);
 }
-// tanh(twice / 2) for 0 <= twice <= kTanhTop.
-Scalar tanh_narrow(Scalar twice) {
-  const auto [n, u] = inverse_scale(twice);
-  const Scalar r = fma(n, -kLn2, twice), z = r * r;
-  const Scalar top = (1 - u) + fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
-  return top / fma(u, 2, top);
-}
-// What is simple is done in the narrow type, where a vector holds more.
-Scalar tanh_f32(Scalar x) {
-  const Scalar a = abs(x), twice = a + a;
-  return with_sign_of(via_f64(tanh_narrow, select(twice > kTanhTop, kTanhTop, twice)), x);
-}
-
 Scalar logistic_f64(Scalar x) {
   const ExpParts e = exp_parts({-abs(x), constant(x, 0)});
   const Scalar one = constant(x, 1), zero = constant(x, 0);
@@ -117,11 +153,6 @@ Scalar logistic_f64(Scalar x) {
   const Scalar q = value(divide_sums(select_sum(negative, e.sum, {one, zero}), denominator));
   return select(negative, scale_by_power(q, e.n), q);
 }
-Scalar logistic_narrow(Scalar x) {
-  const Scalar e = exp_narrow(-abs(x));
-  return select(x < 0, e, constant(x, 1)) / (e + 1);
-}
-
 // f16 and bf16, in f32.
 
 // In bf16 of half the argument, and squared: so a power of two stays normal where the result does not.
@@ -217,13 +248,7 @@ Scalar power_of_two(Scalar n) {
   return bitcast(to_bits(biased) << constant_bits(to_bits(biased), 52), DType::kF64);
 }
 
-Scalar single_power_of_two(Scalar n) {
-  // The low bits of 1.5 * 2^23 + (n + 127) hold the biased exponent.
-  return bitcast(to_bits(n + (0x1.8p23 + 127)) << 23, DType::kF32);
-}
-
-SingleExpParts single_exp_parts(Sum x) {
-  const Scalar n = round_even(x.hi * kLog2e);
+SingleExpParts single_exp_parts(Sum x, Scalar n) {
   return single_exp_parts_of(x.hi, n, fma(n, -kLn2RestSingle, x.lo));
 }
 
@@ -247,14 +272,8 @@ Sum expm1_sum(Scalar x) {
 }
 
 Scalar exp_narrow(Scalar x0) {
-  const NarrowParts p = narrow_parts(limit(x0, -120, 120));
-  return (p.expm1 + 1) * power_of_two(p.n);
-}
-
-Scalar expm1_narrow(Scalar x0) {
-  const NarrowParts p = narrow_parts(limit(x0, -120, 120));
-  const Scalar scale = power_of_two(p.n);
-  return fma(p.expm1, scale, scale - 1);
+  const Scalar x = limit(x0, -120, 120), n = round_even(x * kLog2e), r = fma(n, constant(n, -kLn2), x);
+  return (fma(r * r, polynomial(r, kExpNarrow), r) + 1) * power_of_two(n);
 }
 
 Scalar exp_of_sum(Sum x) {
@@ -269,27 +288,22 @@ Scalar exp_of_sum(Sum x) {
 }
 
 Scalar exponential(Scalar x) {
-  if (x.type() == DType::kF32) return exponential_f32(x);
   if (is_storage_float(x.type())) return by_half(exp_f16, exp_bf16, x);
-  return by_width([](Scalar v) { return exp_of_sum({v, constant(v, 0)}); }, exp_narrow, x);
+  return x.type() == DType::kF32 ? exponential_f32(x) : exp_of_sum({x, constant(x, 0)});
 }
-
 Scalar exp2(Scalar x) {
   if (is_storage_float(x.type())) return by_half(exp2_f16, exp2_bf16, x);
-  return by_width(exp2_f64, exp2_narrow, x);
+  return x.type() == DType::kF32 ? exp2_f32(x) : exp2_f64(x);
 }
-
 Scalar exponential_minus_one(Scalar x) {
   if (is_storage_float(x.type()))
     return by_half([](Scalar v) { return expm1_half(v, -20, 13); },
                    [](Scalar v) { return expm1_half(v, -12, 89); }, x);
-  return by_width([](Scalar v) { return select(v == 0, v, value(expm1_sum(v))); },
-                  [](Scalar v) { return select(v == 0, v, expm1_narrow(v)); }, x);
+  return x.type() == DType::kF32 ? expm1_f32(x) : select(x == 0, x, value(expm1_sum(x)));
 }
-
 Scalar logistic(Scalar x) {
   if (is_storage_float(x.type())) return by_half(logistic_f16, logistic_bf16, x);
-  return by_width(logistic_f64, logistic_narrow, x);
+  return x.type() == DType::kF32 ? logistic_f32(x) : logistic_f64(x);
 }
 Scalar tanh(Scalar x) {
   if (is_storage_float(x.type())) return by_half(tanh_f16, tanh_bf16, x);

@@ -4,7 +4,7 @@
 namespace lamina::hlo::scalar {
 namespace {
 
-Scalar rsqrt_f64(Scalar x) {
+Scalar rsqrt_of(Scalar x) {
   const Scalar y = 1 / sqrt(x);
   const Sum p = two_product(x, y);
   const Scalar residual = fma(p.hi, -y, 1) - p.lo * y;
@@ -87,7 +87,8 @@ Scalar remainder_f64(Scalar x, Scalar y) {
 }  // namespace
 
 Scalar rsqrt(Scalar x) {
-  return x.type() == DType::kF64 ? rsqrt_f64(x) : via_f64([](Scalar v) { return 1 / sqrt(v); }, x);
+  return is_storage_float(x.type()) ? with_f32_arithmetic([](Scalar v) { return 1 / sqrt(v); }, x)
+                                    : rsqrt_of(x);
 }
 Scalar cbrt(Scalar x) { return via_f64(cbrt_f64, x); }
 

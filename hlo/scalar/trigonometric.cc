@@ -173,37 +173,46 @@ Scalar cosine_f64(Scalar x) {
   return with_usual_reduction(abs(x), [](const Reduced& a) { return sine_of(a, 1); });
 }
 
-// The sine of r, |r| <= pi/2, for r from the narrow reductions by half turns: they give r with the sign of
-// the half turn on it, so that this is the sine of x. `turn` 1: the cosine.
-Scalar unusual_half_turns(Scalar magnitude, int turn) {
-  const Sum t = far_turns(magnitude, 0.25 * turn);
-  const Scalar k = round_even(t.hi + t.hi), r = (fma(k, -0.5, t.hi) + t.lo) * (2 * kPi);
-  return bitcast(to_bits(r) ^ (to_bits(k + kRound) << 63), DType::kF64);
-}
-Scalar usual_half_turns(Scalar magnitude, int turn) {
-  const Scalar count = turn == 0 ? fma(magnitude, 1 / kPi, kRound) : fma(magnitude, 1 / kPi, -0.5) + kRound;
-  const Scalar k = turn == 0 ? count - kRound : count - kRound + 0.5;
-  const Scalar r = fma(-k, kPiLow, fma(-k, kPi, magnitude));
-  const Scalar odd = (turn == 0 ? to_bits(count) : ~to_bits(count)) << 63;
-  return bitcast(to_bits(r) ^ odd, DType::kF64);
-}
-Scalar half_turn_sine_of(Scalar r) {
-  const Scalar z = r * r;
-  return fma(r * z, polynomial(z, kSinHalfTurn), r);
-}
-Scalar half_turn_sine(Scalar a, int turn) {
-  return half_turn_sine_of(
-      select_rare(is_unusual(a, kUsualNarrow), unusual_half_turns(a, turn), usual_half_turns(a, turn)));
-}
-Scalar cosine_narrow(Scalar x) { return half_turn_sine(abs(x), 1); }
-// What is simple is done in the narrow type, where a vector holds more.
-Scalar sine_f32(Scalar x) {
-  const auto of_size = [](Scalar a) { return half_turn_sine(a, 0); };
-  return with_sign_times(via_f64(of_size, abs(x)), x);
+// The sine of a magnitude of f32, f16 or bf16 of any size, in f64 and reduced by half turns, whose sign goes
+// to what is left. `turn` 1: the cosine.
+Scalar unusual_sine(Scalar magnitude, int turn) {
+  const auto far = [=](Scalar v) {
+    const Sum t = far_turns(v, 0.25 * turn);
+    const Scalar k = round_even(t.hi + t.hi), size = (fma(k, -0.5, t.hi) + t.lo) * (2 * kPi);
+    const Scalar r = bitcast(to_bits(size) ^ (to_bits(k + kRound) << 63), DType::kF64), z = r * r;
+    return fma(r * z, polynomial(z, kSinHalfTurn), r);
+  };
+  return via_f64(far, magnitude);
 }
 
-// f16 and bf16, in f32: the same, with few digits. The first step is exact, for it leaves a multiple of the
-// last digit of pi that is below 2. It serves all of f16, and of bf16 magnitudes up to kUsualHalf.
+// f32, in f32: as sine_of, from quarter turns. The first step of the reduction is exact, for it leaves a
+// multiple of the last digit of pi/2 or of that of x that is below 1; what the second step rounds off is
+// kept.
+constexpr double kUsualSingle = 0x1p17, kHalfPiLowSingle = -0x1.777a5cp-25,
+                 kHalfPiRestSingle = -0x1.ee59dap-50;
+Scalar usual_sine_f32(Scalar a, int turn) {
+  constexpr double kRoundSingle = 0x1.8p23;
+  const Scalar count = fma(a, 2 / kPi, kRoundSingle), k = count - kRoundSingle;
+  const Sum second = two_product(k, constant(k, -kHalfPiLowSingle));
+  const Sum sum = two_sum(fma(k, -kHalfPi, a), second.hi);
+  const Scalar r = sum.hi, low = fma(k, -kHalfPiRestSingle, sum.lo + second.lo);
+  const Scalar quadrant = to_bits(count) + turn, cosine = has_bit(quadrant, 0);
+  const Scalar z = r * r, half = z * 0.5;
+  Scalar p = select(cosine, constant(r, kCosSingle[3]), kSinSingle[3]);
+  for (int i = 2; i >= 0; --i) p = fma(p, z, select(cosine, constant(r, kCosSingle[i]), kSinSingle[i]));
+  const Sum top = fast_two_sum(constant(r, 1), -half);
+  const Scalar cosine_rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
+  const Scalar rest = select(cosine, cosine_rest, fma(-low, half, low));
+  const Scalar size = select(cosine, top.hi, r) + fma(select(cosine, z, r) * z, p, rest);
+  return bitcast(to_bits(size) ^ ((quadrant << 30) & sign_mask(quadrant)), DType::kF32);
+}
+Scalar sine_f32(Scalar a, int turn) {
+  return select_rare(is_unusual(a, kUsualSingle), unusual_sine(a, turn), usual_sine_f32(a, turn));
+}
+
+// f16 and bf16, in f32, from half turns, whose sign goes to what is left. The first step is exact, for it
+// leaves a multiple of the last digit of pi that is below 2. It serves all of f16, and of bf16 magnitudes up
+// to kUsualHalf.
 constexpr double kUsualHalf = 0x1p20, kPiLowSingle = -0x1.777a5cp-24;
 Scalar half_turn_sine_half(Scalar a, int turn, std::span<const double> c) {
   constexpr double kRoundSingle = 0x1.8p23;
@@ -215,8 +224,8 @@ Scalar half_turn_sine_half(Scalar a, int turn, std::span<const double> c) {
   return fma(r * z, polynomial(z, c), r);
 }
 Scalar half_turn_sine_bf16(Scalar a, int turn) {
-  const auto far = [=](Scalar v) { return half_turn_sine_of(unusual_half_turns(v, turn)); };
-  return select_rare(is_unusual(a, kUsualHalf), via_f64(far, a), half_turn_sine_half(a, turn, kSinBf16));
+  return select_rare(is_unusual(a, kUsualHalf), unusual_sine(a, turn),
+                     half_turn_sine_half(a, turn, kSinBf16));
 }
 Scalar sine_bf16(Scalar x) { return with_sign_times(half_turn_sine_bf16(abs(x), 0), x); }
 Scalar cosine_bf16(Scalar x) { return half_turn_sine_bf16(abs(x), 1); }
@@ -373,11 +382,11 @@ Sum atan_ratio(Sum y, Sum x) {
 
 Scalar sine(Scalar x) {
   if (is_storage_float(x.type())) return by_half(sine_f16, sine_bf16, x);
-  return x.type() == DType::kF32 ? sine_f32(x) : sine_f64(x);
+  return x.type() == DType::kF32 ? with_sign_times(sine_f32(abs(x), 0), x) : sine_f64(x);
 }
 Scalar cosine(Scalar x) {
   if (is_storage_float(x.type())) return by_half(cosine_f16, cosine_bf16, x);
-  return by_width(cosine_f64, cosine_narrow, x);
+  return x.type() == DType::kF32 ? sine_f32(abs(x), 1) : cosine_f64(x);
 }
 Scalar tan(Scalar x) { return by_width(tan_f64, tan_narrow, x); }
 Scalar asin(Scalar x) { return via_f64(asin_f64, x); }

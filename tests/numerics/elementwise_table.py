@@ -29,8 +29,6 @@ EXACT = {name: 0.5 for name in DEFAULT}
 EXACT_REAL = DEFAULT | {"float32": 0.5, "float64": 0.5}
 # exp(b log a) in c128 multiplies the rounding of its argument by the argument's size, here up to 24.
 POWER = DEFAULT | {"complex128": 48.0}
-# erf stays in f32, for it is several times as fast as through f64; 0.787 was measured (docs/accuracy.md).
-ERF = DEFAULT | {"float32": 0.8}
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +324,7 @@ ROWS: list[Row] = [
     Row("cosine", lax.cos, "fc", np.cos, grad=(-3, 3), grad_kinds="fc"),
     Row("count_leading_zeros", lax.clz, "iu", _leading_zeros),
     Row("digamma", lax.digamma, F, _digamma, mpmath=True, cancels=2.0**-53, grad=(0.5, 4)),
-    Row("erf", lax.erf, F, mpmath.erf, bounds=ERF, mpmath=True, grad=(-2, 2)),
+    Row("erf", lax.erf, F, mpmath.erf, mpmath=True, grad=(-2, 2)),
     Row("erf_inv", lax.erf_inv, F, _erf_inv, low=-1, high=1, mpmath=True, grad=(-0.8, 0.8)),
     Row("erfc", lax.erfc, F, _erfc, mpmath=True, grad=(-2, 2)),
     Row("exponential", lax.exp, "fc", np.exp, low=-100, high=100, grad=(-2, 2), grad_kinds="fc"),

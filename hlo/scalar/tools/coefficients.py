@@ -66,11 +66,16 @@ def exp_tail_beyond_half(r):
     return series(lambda k: 1 / mp.factorial(k + 3))(r) if abs(r) < 0.02 else (exp_tail(r) - mp.mpf("0.5")) / r
 
 
+def exp2_tail(r):
+    return exp_tail(r * mp.log(2)) * mp.log(2) ** 2
+
+
 SIXTH = mp.mpf(float(-mp.mpf(1) / 6))
+SIXTH_SINGLE = mp.mpf("-0x1.555556p-3")
 
 
-def sin_tail_beyond_sixth(z):
-    return series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 5))(z) - (mp.mpf(1) / 6 + SIXTH) / z
+def sin_tail_beyond(z, sixth):
+    return series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 5))(z) - (mp.mpf(1) / 6 + sixth) / z
 
 
 def log_tail(f):
@@ -92,7 +97,7 @@ def asin_tail(z):
 
 
 ERF_SLOPE = 2 / mp.sqrt(mp.pi)
-ERF_SLOPE_SINGLE = mp.mpf("0x1.20dd76p+0")  # as f32 has it: what is left over is fitted
+LOG_ERFC_SLOPE = mp.mpf("1.6875")  # about the slope where it matters most: so what is left is small
 
 
 def erf_tail(z):
@@ -102,7 +107,7 @@ def erf_tail(z):
 
 
 def log_erfc_tail(t):
-    return (-mp.log(mp.erfc(t)) - ERF_SLOPE_SINGLE * t) / t**2
+    return -mp.log(mp.erfc(t)) / t - LOG_ERFC_SLOPE
 
 
 def scaled_erfc(t):
@@ -164,7 +169,11 @@ TABLE = [
     ("kExpShort", "the same, to 2^-59 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.0005,
      HALF_LN2 * 1.0005, 9, lambda r: r**3 / mp.expm1(r), mp.mpf("0.5")),
     ("kExpNarrow", "the same, to 2^-44", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 7),
-    ("kExpSingle", "the same, to 2^-32", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 5),
+    ("kExpSingle", "the same, to 2^-28 of exp(r)", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4, lambda r: r**2 * mp.exp(-r)),
+    ("kExpm1Single", "the same, to 2^-31 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4,
+     lambda r: r**3 / mp.expm1(r), mp.mpf("0.5")),
+    ("kExp2Single", "(2^r - 1 - r ln(2)) / r^2 for |r| <= 1/2, to 2^-28 of 2^r", exp2_tail, "-0.5", "0.5", 4,
+     lambda r: r**2 * mp.mpf(2) ** -r),
     ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
     ("kLogSingle", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)", log_tail, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 9),
@@ -173,10 +182,13 @@ TABLE = [
     ("kLogNearTail", "the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13",
      series(lambda k: mp.mpf(2) / (2 * k + 5)), 0, "0.00594", 4, lambda z: z**2 / 2),
     ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
-    ("kSinShort", "the same, to 2^-57 of the sine", sin_tail_beyond_sixth, "0.001", TURN, 4, lambda z: z**2, SIXTH),
+    ("kSinShort", "the same, to 2^-57 of the sine", lambda z: sin_tail_beyond(z, SIXTH), "0.001", TURN, 4, lambda z: z**2, SIXTH),
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),
     ("kSinNarrow", "as kSin, to 2^-45", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 4),
     ("kCosNarrow", "as kCos, to 2^-50", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 4),
+    ("kSinSingle", "as kSin, to 2^-34 of the sine, with 1/6 as f32 has it", lambda z: sin_tail_beyond(z, SIXTH_SINGLE), "0.001", TURN,
+     2, lambda z: z**2, SIXTH_SINGLE),
+    ("kCosSingle", "as kCos, to 2^-42", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 3),
     ("kSinHalfTurn", "(sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41",
      series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, (mp.pi / 2 + mp.mpf(2) ** -20) ** 2, 5),
     ("kAtan", "(atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8)", atan_tail, 0, ATAN_Z, 11),
@@ -187,7 +199,7 @@ TABLE = [
      (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
     ("kErfNarrow", "as kErf, |x| <= 0.65, to 2^-39", erf_tail, 0, "0.4225", 6),
     ("kErfSingle", "the same, to 2^-27", erf_tail, 0, "0.4225", 4),
-    ("kLogErfcSingle", "(-log(erfc(x)) - 0x1.20dd76p+0 x) / x^2 for 0.65 <= x <= 4", log_erfc_tail, "0.65", 4, 9),
+    ("kLogErfcSingle", "-log(erfc(x)) / x - 1.6875 for 0.65 <= x <= 4", log_erfc_tail, "0.65", 4, 10),
     ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-36", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 13),
     ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
     ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
