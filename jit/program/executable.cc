@@ -497,6 +497,8 @@ absl::Status Executable::run_giving_up(std::span<BufferRef> arguments, std::vect
   return run_alone(true, arguments, arguments, results, cancel);
 }
 
+std::span<const RowChain> Executable::chains() const { return chains_; }
+
 std::string Executable::describe() const {
   std::string out;
   for (size_t i = 0; i < steps_.size(); ++i) str_append(&out, "step ", i, ": ", steps_[i]->describe(), "\n");

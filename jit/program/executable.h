@@ -75,6 +75,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   // All of it as data, but for what steps do.
   const ProgramPlan& plan() const { return plan_; }
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
+  // Of steps that run together, in order.
+  std::span<const RowChain> chains() const;
   // Steps, one per line.
   std::string describe() const;
   // The most that a run takes from the allocator for its values, results included, known before it. Arguments

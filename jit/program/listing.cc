@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hlo/strings.h"
+#include "jit/program/row_chain.h"
 #include "jit/program/target.h"
 
 namespace lamina::jit {
@@ -15,19 +16,24 @@ constexpr std::string_view kStages[] = {"steps", "plan", "kernels", "ir", "assem
 using Used = std::pair<const KernelText*, std::string>;  // and by which steps
 
 void collect(const Executable& executable, const std::string& path, std::vector<Used>* out) {
-  for (size_t i = 0; i < executable.steps().size(); ++i) {
-    const Step& step = *executable.steps()[i];
-    const std::string name = str_cat(path, i);
+  const auto add = [&](const Step& step, const std::string& name) {
     for (const KernelText* kernel : step.kernels()) {
       const auto known =
           std::find_if(out->begin(), out->end(), [&](const Used& used) { return used.first == kernel; });
       if (known == out->end())
-        out->emplace_back(kernel, str_cat("step ", name));
+        out->emplace_back(kernel, name);
       else
-        known->second += str_cat(", step ", name);
+        known->second += str_cat(", ", name);
     }
+  };
+  for (size_t i = 0; i < executable.steps().size(); ++i) {
+    const Step& step = *executable.steps()[i];
+    const std::string name = str_cat(path, i);
+    add(step, str_cat("step ", name));
     for (const Executable* inside : step.programs()) collect(*inside, str_cat(name, " / "), out);
   }
+  for (const RowChain& c : executable.chains())
+    add(*c.step, str_cat("steps ", path, c.first, " to ", path, c.last, " together"));
 }
 
 // The plan, and those of the programs inside its steps.
