@@ -70,7 +70,9 @@ const char* run_kernel(const StandinRun* run) {
   for (const jit::GridPart& p : *parts)
     for (const jit::BufferDecl& b : p.kernel.buffers) {
       const size_t i = regions.size();
-      regions.push_back({run->buffers[i], run->bytes[i], b.written});
+      // Aligned as it is on the device.
+      const auto skew = static_cast<int64_t>(reinterpret_cast<uintptr_t>(run->buffers[i]) % jit::kGridAlign);
+      regions.push_back({run->buffers[i], run->bytes[i], b.written, skew});
     }
   const std::span<const int64_t> args(run->args, static_cast<size_t>(run->num_args));
   all.fault = run->rows > 0 ? (*kernel)->run_chain(regions, args, {run->rows, run->block_rows}, all.order)
