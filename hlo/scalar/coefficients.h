@@ -92,9 +92,9 @@ inline constexpr double kCosNarrow[] = {
 inline constexpr double kSinSingle[] = {
     -0x1.5555560000000p-3, 0x1.111175a8a5d31p-7, -0x1.a05b4a58453e7p-13, 0x1.7cb7073a07415p-19,
 };
-// as kCos, to 2^-42.
+// as kCos, to 2^-33.
 inline constexpr double kCosSingle[] = {
-    0x1.555555550225fp-5, -0x1.6c16bf51b0df9p-10, 0x1.a015c02820885p-16, -0x1.2522e6d930e5bp-22,
+    0x1.55554aa317030p-5, -0x1.6c0c80edaa5e5p-10, 0x1.99ff24cdab540p-16,
 };
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41.
 inline constexpr double kSinHalfTurn[] = {

@@ -185,7 +185,7 @@ Scalar unusual_sine(Scalar magnitude, int turn) {
   return via_f64(far, magnitude);
 }
 
-// f32, in f32: as sine_of, from quarter turns. The first step of the reduction is exact, for it leaves a
+// f32, in f32, from quarter turns. The first step of the reduction is exact, for it leaves a
 // multiple of the last digit of pi/2 or of that of x that is below 1; what the second step rounds off is
 // kept.
 constexpr double kUsualSingle = 0x1p17, kHalfPiLowSingle = -0x1.777a5cp-25,
@@ -196,14 +196,12 @@ Scalar usual_sine_f32(Scalar a, int turn) {
   const Sum second = two_product(k, constant(k, -kHalfPiLowSingle));
   const Sum sum = two_sum(fma(k, -kHalfPi, a), second.hi);
   const Scalar r = sum.hi, low = fma(k, -kHalfPiRestSingle, sum.lo + second.lo);
-  const Scalar quadrant = to_bits(count) + turn, cosine = has_bit(quadrant, 0);
-  const Scalar z = r * r, half = z * 0.5;
-  Scalar p = select(cosine, constant(r, kCosSingle[3]), kSinSingle[3]);
-  for (int i = 2; i >= 0; --i) p = fma(p, z, select(cosine, constant(r, kCosSingle[i]), kSinSingle[i]));
+  const Scalar quadrant = to_bits(count) + turn, z = r * r, half = z * 0.5;
+  const Scalar sine = r + fma(r * z, polynomial(z, kSinSingle), fma(-low, half, low));
   const Sum top = fast_two_sum(constant(r, 1), -half);
-  const Scalar cosine_rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
-  const Scalar rest = select(cosine, cosine_rest, fma(-low, half, low));
-  const Scalar size = select(cosine, top.hi, r) + fma(select(cosine, z, r) * z, p, rest);
+  const Scalar rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
+  const Scalar cosine = top.hi + fma(z * z, polynomial(z, kCosSingle), rest);
+  const Scalar size = select(has_bit(quadrant, 0), cosine, sine);
   return bitcast(to_bits(size) ^ ((quadrant << 30) & sign_mask(quadrant)), DType::kF32);
 }
 Scalar sine_f32(Scalar a, int turn) {

@@ -188,7 +188,7 @@ TABLE = [
     ("kCosNarrow", "as kCos, to 2^-50", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 4),
     ("kSinSingle", "as kSin, to 2^-34 of the sine, with 1/6 as f32 has it", lambda z: sin_tail_beyond(z, SIXTH_SINGLE), "0.001", TURN,
      2, lambda z: z**2, SIXTH_SINGLE),
-    ("kCosSingle", "as kCos, to 2^-42", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 3),
+    ("kCosSingle", "as kCos, to 2^-33", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), "0.001", TURN, 2, lambda z: z**2),
     ("kSinHalfTurn", "(sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41",
      series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, (mp.pi / 2 + mp.mpf(2) ** -20) ** 2, 5),
     ("kAtan", "(atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8)", atan_tail, 0, ATAN_Z, 11),
