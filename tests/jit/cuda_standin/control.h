@@ -7,7 +7,7 @@
 //   - work on a stream while another device's context is current;
 //   - blocks freed twice;
 //   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold.
-// The stand-ins for nvJitLink (assembler.cc) and cublasLt (blas.cc) are in the same library.
+// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc) and cuDNN (dnn.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
 //
@@ -28,6 +28,7 @@ enum StandinCall : int {
   kStandinRecord,
   kStandinEvent,
   kStandinMultiply,  // of cublasLt
+  kStandinConvolve,  // of cuDNN
   kStandinCalls,     // how many there are
 };
 
