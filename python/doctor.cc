@@ -38,6 +38,7 @@ void add_cuda(Findings& out) {
                                            driver.version % 1000 / 10));
   out.emplace_back("kernel assembler", (*client)->kernels().assembler());
   out.emplace_back("matrix products", (*client)->products().library());
+  out.emplace_back("convolutions", (*client)->convolutions().library());
   for (const auto& gpu : (*client)->gpus()) {
     const jit::cuda::GpuFacts& facts = gpu->facts();
     out.emplace_back(

@@ -40,6 +40,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   CudaTarget& target() { return target_; }
   CudaKernels& kernels() { return target_.kernels(); }
   Products& products() { return target_.products(); }
+  Convolutions& convolutions() { return target_.convolutions(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.

@@ -5,6 +5,7 @@
 #include "hlo/builder.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
+#include "jit/cuda/convolution_step.h"
 #include "jit/cuda/graph_step.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
@@ -32,12 +33,11 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
   std::string why = "no form for it on CUDA", beside;
-  if (group.kind == cluster::GroupKind::kLibrary && group.anchors[0]->op() == hlo::Op::dot_general) {
-    absl::StatusOr<std::unique_ptr<Step>> product =
-        make_product_step(products_, kernels_, *group.anchors[0], slot_of,
-                          [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); });
-    if (product.ok() && *product) return product;
-    if (!product.ok()) beside = str_cat(", without cublasLt: ", product.status().message());
+  if (group.kind == cluster::GroupKind::kLibrary) {
+    const char* library = nullptr;
+    absl::StatusOr<std::unique_ptr<Step>> call = library_call(*group.anchors[0], slot_of, library);
+    if (call.ok() && *call) return call;
+    if (!call.ok()) beside = str_cat(", without ", library, ": ", call.status().message());
   }
   const bool is_slow = group.repeat && is_long_running_scan(*group.repeat);
   if (is_slow) why = "a thread takes longer for each of so many steps";
@@ -50,6 +50,22 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   absl::StatusOr<std::unique_ptr<Step>> step = host_device().target().lower(plan, group, slot_of);
   if (!step.ok() || !*step) return step;
   return make_host_step(*std::move(step), std::move(why));
+}
+
+absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& node, const SlotOf& slot_of,
+                                                               const char*& library) const {
+  switch (node.op()) {
+    case hlo::Op::dot_general:
+      library = "cublasLt";
+      return make_product_step(
+          products_, kernels_, node, slot_of,
+          [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); });
+    case hlo::Op::convolution:
+      library = "cuDNN";
+      return make_convolution_step(convolutions_, kernels_, node, slot_of);
+    default:
+      return nullptr;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::copy(const hlo::Type* type,

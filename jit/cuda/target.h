@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "jit/cuda/convolutions.h"
 #include "jit/cuda/kernels.h"
 #include "jit/cuda/products.h"
 #include "jit/cuda/queue_step.h"
@@ -12,8 +13,8 @@
 
 namespace lamina::jit::cuda {
 
-// Loops are kernels of the device, and large products calls of cublasLt. What has no form there, and is no
-// control flow, is the CPU's step, on copies of its values.
+// Loops are kernels of the device, large products calls of cublasLt, and large convolutions calls of cuDNN.
+// What has no form there, and is no control flow, is the CPU's step, on copies of its values.
 class CudaTarget final : public Target {
  public:
   // Of all devices there are: the lowest capability, and a word of theirs that is 0; they themselves, and
@@ -23,8 +24,10 @@ class CudaTarget final : public Target {
     never_ = never;
     kernels_.set_driver_version(driver_version);
     products_.serve(gpus, driver_version);
+    convolutions_.serve(gpus, driver_version);
   }
   Products& products() const { return products_; }
+  Convolutions& convolutions() const { return convolutions_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   // Of programs compiled from now on, while nobody else compiles: for tests.
@@ -42,6 +45,10 @@ class CudaTarget final : public Target {
   absl::StatusOr<std::shared_ptr<const void>> adopt(const KernelCode& code) const override;
 
  private:
+  // Null where a library is not asked for or small work is better done without, or in words why it does not
+  // take the node; `library` gets its name.
+  absl::StatusOr<std::unique_ptr<Step>> library_call(const hlo::Node& node, const SlotOf& slot_of,
+                                                     const char*& library) const;
   // As MakeCopy of jit/cuda/product_step.h.
   absl::StatusOr<std::unique_ptr<QueueStep>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
@@ -57,6 +64,7 @@ class CudaTarget final : public Target {
   Address never_;
   mutable CudaKernels kernels_;
   mutable Products products_;
+  mutable Convolutions convolutions_;
 };
 
 }  // namespace lamina::jit::cuda

@@ -19,6 +19,7 @@
 #include "jit/cuda/graph_step.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
+#include "trace/transpose.h"
 
 using namespace lamina;
 using hlo::Builder;
@@ -55,6 +56,43 @@ double bytes_of(const hlo::Computation& program) {
   for (const Value& p : program.parameters()) bytes += static_cast<double>(p.type()->bytes());
   for (const Value& r : program.roots()) bytes += static_cast<double>(r.type()->bytes());
   return bytes;
+}
+
+// A layer of a ResNet: windows of 3 x 3 over 56 x 56 positions, every other one along each dimension, and its
+// gradients.
+void add_convolutions(std::vector<Measured>& all, DType type, bool features_last, int64_t batch) {
+  constexpr int64_t kSize = 56, kFrom = 64, kTo = 128, kWindow = 3;
+  hlo::ConvDims d;
+  d.window_strides = {2, 2};
+  d.padding = {1, 1, 1, 1};
+  d.lhs_dilation = d.rhs_dilation = {1, 1};
+  d.input_spatial = d.output_spatial = {2, 3};
+  d.kernel_spatial = {2, 3};
+  if (features_last) {
+    d.input_feature = d.output_feature = 3;
+    d.input_spatial = d.output_spatial = {1, 2};
+    d.kernel_spatial = {0, 1};
+    d.kernel_input_feature = 2;
+    d.kernel_output_feature = 3;
+  }
+  const Value x = parameter(
+                  type, features_last ? Dims{batch, kSize, kSize, kFrom} : Dims{batch, kFrom, kSize, kSize}),
+              w = parameter(type, features_last ? Dims{kWindow, kWindow, kFrom, kTo}
+                                                : Dims{kTo, kFrom, kWindow, kWindow});
+  Builder b;
+  const Value y = b.convolution(x, w, d), slope = hlo::make_parameter(y.type());
+  const auto gradients = trace::vjp({{y}}, {{x, w}}, {{slope}});
+  if (!gradients.ok()) return;
+  const double operations = 2.0 * static_cast<double>(y.type()->num_elements * kFrom * kWindow * kWindow);
+  const std::string of =
+      str_cat(" of a convolution ", hlo::info(type).name, features_last ? " nhwc" : " nchw");
+  const auto add = [&](const char* what, const std::vector<Value>& in, const Value& out) {
+    const ComputationPtr program = *hlo::Computation::make(in, {{out}});
+    all.push_back({what + of, program, bytes_of(*program), operations});
+  };
+  add("result", {x, w}, y);
+  add("input's gradient", {w, slope}, gradients->cotangents[0]);
+  add("filter's gradient", {x, slope}, gradients->cotangents[1]);
 }
 
 std::vector<Measured> programs(int64_t scale) {
@@ -100,6 +138,9 @@ std::vector<Measured> programs(int64_t scale) {
     const Value x = parameter(DType::kF32, {n, n}), y = parameter(DType::kF32, {n, n});
     add("product f32", {x, y}, b.dot_general(x, y, {{}, {}, {1}, {0}}), 2.0 * static_cast<double>(n * n * n));
   }
+  for (const DType type : {DType::kF32, DType::kBF16})
+    for (const bool features_last : {false, true})
+      add_convolutions(all, type, features_last, scale >= 64 ? 32 : 1);
   {
     const Value x = parameter(DType::kF32, {64});
     add("launch", {x}, b.add(x, x));

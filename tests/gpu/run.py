@@ -15,7 +15,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 600.0
-LIBRARIES = {"LAMINA_NVJITLINK": "libnvJitLink.so.1*", "LAMINA_CUBLASLT": "libcublasLt.so.1*"}
+LIBRARIES = {
+    "LAMINA_NVJITLINK": "libnvJitLink.so.1*",
+    "LAMINA_CUBLASLT": "libcublasLt.so.1*",
+    "LAMINA_CUDNN": "libcudnn.so.9",
+}
 # Filters of the test program, each a run of its own: one that ends the process leaves the others.
 TESTS = (
     "[cuda_calls]",

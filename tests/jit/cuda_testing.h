@@ -28,16 +28,21 @@ inline const StandinControl* standin() {
   return control;
 }
 
-// Products of so much work and more are the library's.
+// Products and convolutions of so much work and more are the libraries'.
 class ScopedLeastWork {
  public:
-  explicit ScopedLeastWork(double least) : before_(cuda_client().products().set_least_work(least)) {}
-  ~ScopedLeastWork() { cuda_client().products().set_least_work(before_); }
+  explicit ScopedLeastWork(double least)
+      : products_(cuda_client().products().set_least_work(least)),
+        convolutions_(cuda_client().convolutions().set_least_work(least)) {}
+  ~ScopedLeastWork() {
+    cuda_client().products().set_least_work(products_);
+    cuda_client().convolutions().set_least_work(convolutions_);
+  }
   ScopedLeastWork(const ScopedLeastWork&) = delete;
   ScopedLeastWork& operator=(const ScopedLeastWork&) = delete;
 
  private:
-  const double before_;
+  const double products_, convolutions_;
 };
 // Programs are graphs from this run of a frame on.
 class ScopedPlainRuns {

@@ -144,9 +144,11 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
   jit::CpuClient::get().kernels().set_compiling(true);
   jit::CpuClient::get().kernels().set_eager(false);
   check_on_fake(program, arguments, *want);
-  // Products by kernels of ours, which have the CPU's bits, and those that the library takes by its stand-in.
+  // Products and convolutions by kernels of ours, which have the CPU's bits, and those that libraries take by
+  // their stand-ins.
   const std::string steps = check_on_cuda(program, arguments, *want);
-  if (standin() && steps.find("dot_general as loop") != steps.npos) {
+  const auto has = [&](std::string_view part) { return steps.find(part) != steps.npos; };
+  if (standin() && (has("dot_general as loop") || has("convolution as loop"))) {
     const ScopedLeastWork all(0);
     check_on_cuda(program, arguments, *want);
   }

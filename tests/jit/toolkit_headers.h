@@ -26,6 +26,8 @@ template <typename A, typename B>
 constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
                         (std::is_integral_v<A> || std::is_enum_v<A>) ==
                             (std::is_integral_v<B> || std::is_enum_v<B>);
+template <>
+inline constexpr bool kAlike<void, void> = true;
 
 template <typename Ours, typename... OurParts, typename Theirs, typename... TheirParts>
 constexpr bool alike(Ours (*)(OurParts...), Theirs (*)(TheirParts...)) {

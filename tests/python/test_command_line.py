@@ -145,14 +145,19 @@ def test_doctor_says_that_the_default_device_is_missing():
 
 def test_doctor_names_the_devices_of_cuda(cuda_standin):
     found = findings(
-        LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=cuda_standin, LAMINA_STANDIN_DEVICES="2"
+        LAMINA_CUDA_DRIVER=cuda_standin,
+        LAMINA_CUBLASLT=cuda_standin,
+        LAMINA_CUDNN=cuda_standin,
+        LAMINA_STANDIN_DEVICES="2",
     )
     assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
     for device in "cuda:0", "cuda:1":
         assert found[device] == "stand-in, compute capability 9.0, 4 multiprocessors, 1.0 GiB"
     assert found["matrix products"] == f"{cuda_standin}, version 12.4.2"
+    assert found["convolutions"] == f"{cuda_standin}, version 9.19.0"
     nowhere = "/nowhere/libcublasLt.so"
-    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere)
+    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere, LAMINA_CUDNN="")
+    assert found["convolutions"] == "our own kernels: LAMINA_CUDNN says that there is none"
     assert found["matrix products"] == (
         f"our own kernels: {nowhere}, which LAMINA_CUBLASLT names, cannot be loaded"
     )

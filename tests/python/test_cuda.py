@@ -48,9 +48,11 @@ PROGRAM = """
 
 
 def run(program, **variables):
-    # The stand-in for the driver is that for cublasLt, too.
+    # The stand-in for the driver is that for cublasLt and cuDNN, too.
     library = variables.get("LAMINA_CUDA_DRIVER", "")
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CUBLASLT=library)
+    env = dict(
+        os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CUBLASLT=library, LAMINA_CUDNN=library
+    )
     env.update(variables)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, text=True, timeout=300
