@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
 #include "hlo/mutex.h"
+#include "jit/client/client.h"
 #include "jit/cuda/convolution_form.h"
 #include "jit/cuda/dnn.h"
 #include "jit/cuda/queue.h"
