@@ -37,6 +37,8 @@ std::optional<int64_t> padding_after(const WindowedDim& d) {
 absl::Status add_dim(ConvolutionForm& form, const WindowedDim& d) {
   const std::optional<int64_t> after = padding_after(d);
   if (d.padding_before < 0 || !after) return no_form("it has no padding below 0");
+  // On devices, f32 with groups and paddings that differ gave wrong numbers: neither is asked for.
+  if (d.padding_before != *after) return no_form("the paddings of a dimension differ");
   form.strides.push_back(d.stride);
   form.dilations.push_back(d.dilation);
   form.padding_before.push_back(d.padding_before);
@@ -78,7 +80,6 @@ ConvolutionForm::Tensor with_features_first(ConvolutionForm::Tensor t) {
 }
 
 absl::StatusOr<ConvolutionForm> forward(const ConvShape& s) {
-  if (s.batch_groups > 1) return no_form("it has no groups of the batch but in the gradient of a filter");
   ConvolutionForm out{ConvolutionKind::kForward, {input_of(s), filter_of(s), output_of(s)}, {}, {}, {}, {}};
   for (const ConvDim& d : s.spatial) {
     if (d.input_dilation > 1 && d.input > 1)
@@ -93,7 +94,6 @@ absl::StatusOr<ConvolutionForm> forward(const ConvShape& s) {
 
 // Windows of the gradient are the results, and what each is multiplied by lies where the forward window did.
 absl::StatusOr<ConvolutionForm> backward_filter(const ConvShape& s) {
-  if (s.feature_groups > 1) return no_form("it has no groups of features that are summed into a filter");
   ConvolutionForm out{ConvolutionKind::kBackwardFilter,
                       {with_features_first(input_of(s)), with_features_first(filter_of(s)),
                        with_features_first(output_of(s))},
@@ -113,7 +113,6 @@ absl::StatusOr<ConvolutionForm> backward_filter(const ConvShape& s) {
 }
 
 absl::StatusOr<ConvolutionForm> backward_data(const ConvShape& s) {
-  if (s.batch_groups > 1) return no_form("it has no groups of the batch but in the gradient of a filter");
   ConvolutionForm out{ConvolutionKind::kBackwardData,
                       {input_of(s), with_features_first(filter_of(s)), output_of(s)},
                       {},
@@ -121,16 +120,6 @@ absl::StatusOr<ConvolutionForm> backward_data(const ConvShape& s) {
                       {},
                       {},
                       true};
-  if (const int64_t groups = s.feature_groups; groups > 1) {
-    // Filters of one group lie behind those of the one before.
-    ConvolutionForm::Tensor& filter = out.tensors[1];
-    const int64_t each = s.output_features / groups, step = each * s.filter_output_stride;
-    if (s.filter_input > 1 && step != s.filter_input * s.filter_input_stride)
-      return no_form("the groups of the filter do not lie one behind the other");
-    filter.dims[0] = s.input_features;
-    filter.dims[1] = each;
-    if (s.filter_input == 1) filter.strides[0] = step;
-  }
   for (const ConvDim& d : s.spatial) {
     if (d.stride > 1 && d.output > 1) return no_form("it has no stride beside a dilated input");
     const int64_t before = spanned(d.filter, d.filter_dilation) - 1 - d.pad_low;
@@ -147,6 +136,25 @@ absl::StatusOr<ConvolutionForm> backward_data(const ConvShape& s) {
 bool looks_like_filter_gradient(const ConvShape& s) {
   if (s.input_batch_stride != s.input_feature_stride) return s.input_batch_stride < s.input_feature_stride;
   return s.window() > s.positions();
+}
+
+// Whether elements lie densely in the order of the dimensions, or in that with the features last. Of other
+// orders, a filter's above all, the library reads the wrong elements without a word.
+bool is_packed(const ConvolutionForm::Tensor& t) {
+  const size_t rank = t.dims.size();
+  const auto lies_in = [&](bool features_last) {
+    int64_t step = 1;
+    const auto next = [&](size_t d) {
+      const bool fits = t.dims[d] == 1 || t.strides[d] == step;
+      step *= t.dims[d];
+      return fits;
+    };
+    bool fits = !features_last || next(1);
+    for (size_t d = rank; d-- > 2;) fits = next(d) && fits;
+    if (!features_last) fits = next(1) && fits;
+    return next(0) && fits;
+  };
+  return lies_in(false) || lies_in(true);
 }
 
 // Some extents of 1, in front, with the strides that a dense array has there.
@@ -170,6 +178,7 @@ ConvShape with_more_dims(ConvShape s) {
 
 absl::StatusOr<std::vector<ConvolutionForm>> convolution_forms(const ConvShape& shape) {
   if (shape.spatial.size() > kMostSpatialDims) return no_form("it has no more than 3 spatial dimensions");
+  if (shape.feature_groups > 1 || shape.batch_groups > 1) return no_form("groups are not asked of it");
   for (const ConvDim& d : shape.spatial)
     if (d.reversed) return no_form("the filter is read backwards");
   const ConvShape s = with_more_dims(shape);
@@ -185,6 +194,9 @@ absl::StatusOr<std::vector<ConvolutionForm>> convolution_forms(const ConvShape& 
   absl::Status why;
   for (const Make make : makes) {
     absl::StatusOr<ConvolutionForm> form = make(s);
+    if (form.ok() && !std::all_of(form->tensors.begin(), form->tensors.end(), is_packed))
+      form =
+          no_form("an array lies neither with its features before the spatial dimensions nor with them last");
     if (form.ok())
       out.push_back(*std::move(form));
     else if (why.ok())

@@ -29,9 +29,10 @@ struct ConvolutionForm {
   bool flips = false;  // reads the filter backwards
 };
 
-// All that give the same numbers, the likeliest first; or in words why there is none. None of them needs a
-// copy: a filter's gradient is a convolution whose batch and features are swapped, and an input's is one
-// whose input is dilated by the stride and whose filter is reversed in memory, which is read backwards again.
+// All that give the same numbers, the likeliest first; or in words why there is none. Their arrays are dense,
+// with features before the spatial dimensions or last. None of them needs a copy: a filter's gradient is a
+// convolution whose batch and features are swapped, and an input's is one whose input is dilated by the
+// stride and whose filter is reversed in memory, which is read backwards again.
 absl::StatusOr<std::vector<ConvolutionForm>> convolution_forms(const hlo::ConvShape& shape);
 
 }  // namespace lamina::jit::cuda
