@@ -7,7 +7,6 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
-#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -112,8 +111,7 @@ Values RowReduction::part_of_segment(Value* base, Value* start, Value* end, cons
 // Segments in which every lane has an element, some at a time: of the last time, those past the end are the
 // first of that time once more, and change nothing. The first one of all starts the lanes.
 Values RowReduction::whole_segments(Value* begin, Value* end) {
-  // Results of chunks do not lie side by side, and each takes an address.
-  const int64_t vectors = body_ ? c_.schedule.vectors : std::min<int64_t>(c_.schedule.vectors, 2);
+  const int64_t vectors = c_.schedule.vectors;
   const Values none = no_lanes(c_, per_thread_);
   return f_.loop(begin, end, f_.i64(vectors * lanes_), none, [&](Value* x, const Values& entering) {
     Values starts, there;

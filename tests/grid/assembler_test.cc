@@ -29,7 +29,7 @@ constexpr const char* kMadeFor[] = {"sm_75", "sm_80", "sm_90", "sm_90", "sm_90"}
 
 // Of what an entry keeps in memory: kernels that use a fifth of the registers there are have some words there
 // (the assembler does not say which). Values that found no register are hundreds of bytes.
-constexpr unsigned kFewBytes = 32;
+constexpr unsigned kFewBytes = 64;
 
 const jit::PtxGenerator& generator() {
   static const auto made = jit::PtxGenerator::create(kCodeGenerator);
