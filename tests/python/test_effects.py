@@ -616,4 +616,7 @@ def test_effects_of_a_trace_run_where_it_is_evaluated(use):
             lm.effects_barrier()
             got.append((out, seen[:]))
             seen.clear()
-    assert got[2:] == got[:2] and got[0][1]
+    # Numbers are computed in float64 and rounded, what the trace takes in float32: within 0.75 units in the last place.
+    for (out, effects), (again, effects_again) in zip(got[:2], got[2:], strict=True):
+        np.testing.assert_allclose(again, out, rtol=1.2e-7)
+        assert effects == effects_again and effects
