@@ -196,8 +196,11 @@ CudaKernelStats CudaKernels::stats() {
   stats.graphs = graphs_.load(std::memory_order_relaxed);
   stats.graph_runs = graph_runs_.load(std::memory_order_relaxed);
   stats.graphs_refused = graphs_refused_.load(std::memory_order_relaxed);
-  stats.kernels =
-      std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return !k.second.expired(); });
+  // Those of which code was made: some are there in case that an address is odd.
+  stats.kernels = std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) {
+    const std::shared_ptr<const CudaKernel> alive = k.second.lock();
+    return alive && (!alive->ptx_.empty() || !alive->machine_code_.empty());
+  });
   return stats;
 }
 
