@@ -48,7 +48,7 @@ CustomRule::Forward CustomRule::forward(Builder& b, std::span<const Value>, std:
   return {};
 }
 
-Values CustomRule::backward(Builder& b, std::span<const Value>, std::span<const Value>) {
+Values CustomRule::backward(Builder& b, const Form&, std::span<const Value>, std::span<const Value>) {
   b.fail(absl::UnimplementedError("this custom rule has no backward pass"));
   return {};
 }

@@ -72,12 +72,18 @@ class CustomRule {
                             int64_t size);
 
   // kVjp. The results and whatever `backward` wants to see again; which operands are being differentiated.
+  // The rule runs again for other passes before `backward` of this one does: what it is to know of this pass
+  // besides arrays (their structure, say) is `form`. Null: what it knows without one.
+  using Form = std::shared_ptr<const void>;
   struct Forward {
     Values results, residuals;
+    Form form = nullptr;
   };
   virtual Forward forward(Builder& b, std::span<const Value> operands, std::span<const bool> perturbed);
-  // Cotangents of all operands (null: zero) from those of the results (null for integer results).
-  virtual Values backward(Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents);
+  // Cotangents of all operands, or of the function's own (null: zero), from those of the results (null for
+  // integer results).
+  virtual Values backward(Builder& b, const Form& form, std::span<const Value> residuals,
+                          std::span<const Value> cotangents);
 };
 
 // Returns the rule's id, at least 1, which is never used twice. The rule is counted, once for the caller and

@@ -39,7 +39,9 @@ class BatchedFormRule final : public FunctionRule {
   hlo::JvpResult run_jvp(std::span<const Value> x, std::span<const Value> t) override;
   hlo::BatchResult run_batch(std::span<const Value> x, std::span<const bool> batched, int64_t size) override;
   Forward run_forward(std::span<const Value>, std::span<const bool>) override { return {}; }
-  hlo::Values run_backward(std::span<const Value>, std::span<const Value>) override { return {}; }
+  hlo::Values run_backward(const Form&, std::span<const Value>, std::span<const Value>) override {
+    return {};
+  }
 
  private:
   FlatFunction again() const;

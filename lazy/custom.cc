@@ -155,12 +155,12 @@ class RuleOfCall final : public hlo::CustomRule {
     out.residuals.insert(out.residuals.end(), behind(x).begin(), behind(x).end());
     return out;
   }
-  Values backward(hlo::Builder& b, std::span<const Value> residuals,
+  Values backward(hlo::Builder& b, const Form& form, std::span<const Value> residuals,
                   std::span<const Value> cotangents) override {
     const size_t own = residuals.size() - axes_.size() - captured_.size();
     const AxesScope bound = bind(residuals.subspan(own));
-    Values out =
-        inner_->backward(b, residuals.first(own), cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+    Values out = inner_->backward(b, form, residuals.first(own),
+                                  cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
     of_operands(b, {&out}, residuals.last(captured_.size()));
     return out;
   }
@@ -300,19 +300,18 @@ hlo::BatchResult FunctionRule::batch(hlo::Builder& b, std::span<const Value> x, 
 hlo::CustomRule::Forward FunctionRule::forward(hlo::Builder& b, std::span<const Value> x,
                                                std::span<const bool> perturbed) {
   const ScopeGuard scope = constants();
-  captured_ = x.size() - arguments_;
   Forward out;
   run_rule(b, x, {}, {&out.results, &out.residuals},
            [&] { out = run_forward(x.first(arguments_), perturbed.first(arguments_)); });
   return out;
 }
 
-Values FunctionRule::backward(hlo::Builder& b, std::span<const Value> residuals,
+Values FunctionRule::backward(hlo::Builder& b, const Form& form, std::span<const Value> residuals,
                               std::span<const Value> cotangents) {
   const ScopeGuard scope = constants();
   Values out;
-  run_rule(b, joined(residuals, cotangents), {}, {&out}, [&] { out = run_backward(residuals, cotangents); });
-  out.resize(out.size() + captured_);
+  run_rule(b, joined(residuals, cotangents), {}, {&out},
+           [&] { out = run_backward(form, residuals, cotangents); });
   return out;
 }
 

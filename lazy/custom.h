@@ -36,7 +36,7 @@ class FunctionRule : public hlo::CustomRule {
   hlo::BatchResult batch(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> batched,
                          int64_t size) final;
   Forward forward(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> perturbed) final;
-  hlo::Values backward(hlo::Builder& b, std::span<const Value> residuals,
+  hlo::Values backward(hlo::Builder& b, const Form& form, std::span<const Value> residuals,
                        std::span<const Value> cotangents) final;
 
  protected:
@@ -47,12 +47,13 @@ class FunctionRule : public hlo::CustomRule {
   // For those that have a batched form.
   virtual hlo::BatchResult run_batch(std::span<const Value>, std::span<const bool>, int64_t) { return {}; }
   virtual Forward run_forward(std::span<const Value> operands, std::span<const bool> perturbed) = 0;
-  virtual hlo::Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) = 0;
+  virtual hlo::Values run_backward(const Form& form, std::span<const Value> residuals,
+                                   std::span<const Value> cotangents) = 0;
 
  private:
   Kind kind_;
   bool symbolic_zeros_;
-  size_t arguments_, captured_ = 0;
+  size_t arguments_;
   std::atomic<int64_t> id_ = 0;
 };
 

@@ -119,7 +119,7 @@ class EquationRule : public FunctionRule {
  protected:
   explicit EquationRule(size_t arguments) : FunctionRule(Kind::kJvp, arguments) {}
   Forward run_forward(std::span<const Value>, std::span<const bool>) final { return {}; }
-  hlo::Values run_backward(std::span<const Value>, std::span<const Value>) final { return {}; }
+  hlo::Values run_backward(const Form&, std::span<const Value>, std::span<const Value>) final { return {}; }
 };
 
 // A x = b for fixed functions; every array they use is an operand: of A, of either solver, and b.

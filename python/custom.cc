@@ -102,11 +102,22 @@ class PythonRule final : public lazy::FunctionRule, public KeptFunctions {
   Forward run_forward(std::span<const Value> x, std::span<const bool> perturbed) override {
     py::gil_scoped_acquire gil;
     const py::tuple r = functions_[0](tensors(x), marks(perturbed));
-    return {values_of(r[0]), values_of(r[1])};
+    return {values_of(r[0]), values_of(r[1]), form_of(r[2])};
   }
-  Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) override {
+  Values run_backward(const Form& form, std::span<const Value> residuals,
+                      std::span<const Value> cotangents) override {
     py::gil_scoped_acquire gil;
-    return values_of(functions_[1](tensors(residuals), tensors(cotangents)));
+    const py::object of_pass =
+        form ? *static_cast<const py::object*>(form.get()) : py::reinterpret_borrow<py::object>(Py_None);
+    return values_of(functions_[1](of_pass, tensors(residuals), tensors(cotangents)));
+  }
+
+ private:
+  // None stands for none.
+  static Form form_of(py::object object) {
+    if (object.is_none()) return nullptr;
+    const auto drop = [](const py::object* o) { while_python_lives([&] { delete o; }); };
+    return {new py::object(std::move(object)), drop};
   }
 };
 
@@ -181,10 +192,11 @@ void add_custom(py::module_& m) {
            }),
            py::arg(), py::arg(), py::arg(), py::arg(), py::arg("batch") = py::none(),
            py::arg("symbolic_zeros") = false,
-           "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
-           "forward rule (of operands, and which of them are differentiated) and a backward rule. `batch`: "
-           "(size, which arguments are batched, arguments) -> (results, which of them are batched), or None. "
-           "With `symbolic_zeros`, zeros are None to the rules.")
+           "A jvp rule and, for a function that is linear in some arguments, its transpose (or None). Or a "
+           "forward rule and a backward one: (operands, which of them are differentiated) -> (results, "
+           "residuals, what else the other is to know of the pass, or None), and (that, residuals, "
+           "cotangents) -> cotangents. `batch`: (size, which arguments are batched, arguments) -> (results, "
+           "which of them are batched), or None. With `symbolic_zeros`, zeros are None to the rules.")
       .def_static(
           "in_lanes",
           [](size_t arguments, py::function f, py::function lanes) {

@@ -26,9 +26,9 @@ class RuleOfArguments : public hlo::CustomRule {
                   std::span<const bool> perturbed) override {
     return inner_->forward(b, operands.first(arguments_), perturbed.first(arguments_));
   }
-  Values backward(hlo::Builder& b, std::span<const Value> residuals,
+  Values backward(hlo::Builder& b, const Form& form, std::span<const Value> residuals,
                   std::span<const Value> cotangents) override {
-    Values out = inner_->backward(b, residuals, cotangents);
+    Values out = inner_->backward(b, form, residuals, cotangents);
     if (out.size() == arguments_) out.resize(arguments_ + captured_);
     return out;
   }

@@ -20,13 +20,12 @@ class ApiRule final : public lazy::FunctionRule {
         arguments_(std::move(arguments)),
         rule_(std::move(rule)) {}
   // Reverse ones.
-  ApiRule(std::vector<const hlo::Type*> arguments, FlatRule::Forward forward, FlatFunction backward,
-          Ref<Box<size_t>> results, bool symbolic_zeros)
+  ApiRule(std::vector<const hlo::Type*> arguments, FlatRule::Forward forward, FlatRule::Backward backward,
+          bool symbolic_zeros)
       : FunctionRule(Kind::kVjp, arguments.size(), symbolic_zeros),
         arguments_(std::move(arguments)),
-        rule_(std::move(backward)),
         forward_(std::move(forward)),
-        results_(std::move(results)) {}
+        backward_(std::move(backward)) {}
 
  protected:
   hlo::JvpResult run_jvp(std::span<const hlo::Value> x, std::span<const hlo::Value> t) override {
@@ -48,18 +47,29 @@ class ApiRule final : public lazy::FunctionRule {
   }
   Forward run_forward(std::span<const hlo::Value> x, std::span<const bool> differentiated) override {
     const std::vector<bool> marks(differentiated.begin(), differentiated.end());
-    const std::vector<lazy::Lazy> out = run(
-        [&](const std::vector<Tensor>& operands) { return forward_(operands, marks); }, lazy::lazy_values(x));
-    Forward result;
-    for (const lazy::Lazy& y : out)
-      (result.results.size() < results_->value ? result.results : result.residuals).push_back(y.value);
+    const ServingScope users_code(false);
+    const FlatPass pass = forward_(tensors(lazy::lazy_values(x)), marks);
+    const auto form = std::make_shared<Seen>();
+    form->pass = pass.form;
+    Forward result{{}, {}, form};
+    for (const Tensor& t : pass.results)
+      result.results.push_back(t.defined() ? lazy_of(t).value : hlo::Value());
+    for (const Tensor& t : pass.residuals) {
+      form->kept.push_back(t.defined());
+      if (t.defined()) result.residuals.push_back(lazy_of(t).value);
+    }
     return result;
   }
-  hlo::Values run_backward(std::span<const hlo::Value> residuals,
+  hlo::Values run_backward(const Form& form, std::span<const hlo::Value> residuals,
                            std::span<const hlo::Value> cotangents) override {
-    std::vector<lazy::Lazy> both = lazy::lazy_values(residuals);
+    const auto& seen = *static_cast<const Seen*>(form.get());
+    const std::vector<lazy::Lazy> given = lazy::lazy_values(residuals);
+    std::vector<lazy::Lazy> both;
+    size_t next = 0;
+    for (const bool kept : seen.kept) both.push_back(kept ? given[next++] : lazy::Lazy{});
     for (const hlo::Value& c : cotangents) both.push_back({c, false});
-    const std::vector<lazy::Lazy> out = run(rule_, std::move(both));
+    const std::vector<lazy::Lazy> out =
+        run([&](const std::vector<Tensor>& all) { return backward_(seen.pass, all); }, std::move(both));
     hlo::Builder b;
     hlo::Values result(arguments_.size());
     for (size_t i = 0; i < result.size(); ++i)
@@ -85,10 +95,16 @@ class ApiRule final : public lazy::FunctionRule {
     return lazy::converted(b, x, like->dtype);
   }
 
+  // What the backward function sees of a forward pass besides values; residuals may be Tensors that name
+  // nothing.
+  struct Seen {
+    Ref<Counted> pass;
+    std::vector<bool> kept;
+  };
   std::vector<const hlo::Type*> arguments_;
-  FlatFunction rule_;  // or the backward function
+  FlatFunction rule_;  // the forward derivative
   FlatRule::Forward forward_;
-  Ref<Box<size_t>> results_;
+  FlatRule::Backward backward_;
 };
 
 // A function with a form of its own in lanes.
@@ -144,11 +160,11 @@ FlatRule FlatRule::of_jvp(FlatFunction rule, bool symbolic_zeros, const std::vec
       new CountedRule(std::make_shared<ApiRule>(types_of(like), std::move(rule), symbolic_zeros)));
   return out;
 }
-FlatRule FlatRule::of_vjp(Forward forward, FlatFunction backward, Ref<Box<size_t>> results,
-                          bool symbolic_zeros, const std::vector<Tensor>& like) {
+FlatRule FlatRule::of_vjp(Forward forward, Backward backward, bool symbolic_zeros,
+                          const std::vector<Tensor>& like) {
   FlatRule out;
-  out.rule_ = Ref<Counted>(new CountedRule(std::make_shared<ApiRule>(
-      types_of(like), std::move(forward), std::move(backward), std::move(results), symbolic_zeros)));
+  out.rule_ = Ref<Counted>(new CountedRule(
+      std::make_shared<ApiRule>(types_of(like), std::move(forward), std::move(backward), symbolic_zeros)));
   return out;
 }
 FlatRule FlatRule::of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments) {

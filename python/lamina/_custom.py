@@ -383,6 +383,32 @@ def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
     return out
 
 
+class _Pass:
+    """What the backward rule has to know of a forward pass besides arrays."""
+
+    __slots__ = ("callers", "kinds", "plain", "trees")
+
+    def __init__(
+        self,
+        trees: tuple[TreeDef, TreeDef],
+        kinds: list[tuple[tuple[int, ...], Any]],
+        plain: dict[int, type],
+        callers: dict[int, ref.Ref | None],
+    ) -> None:
+        self.trees = trees  # of the results and the residuals
+        self.kinds = kinds  # of the results
+        self.plain = plain  # residuals that are bools or integers of Python, which rules branch on
+        self.callers = callers  # whose the residuals that are references are, by number
+
+    def is_like(self, other: _Pass) -> bool:
+        return (
+            self.plain == other.plain
+            and self.kinds == other.kinds
+            and {i: id(r) for i, r in self.callers.items()} == {i: id(r) for i, r in other.callers.items()}
+            and self.trees == other.trees
+        )
+
+
 class custom_vjp(_Custom):
     """A function with a reverse derivative of its own.
 
@@ -458,15 +484,16 @@ class custom_vjp(_Custom):
             f"the {way} rule {_name(f)} of {name}" for way, f in (("forward", fwd), ("backward", bwd))
         )
         nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
-        callers: dict[int, ref.Ref | None] = {}  # whose the residuals that are references are, by number
         traces = _core.open_traces() if references else []
         mapped = any(lanes for _, lanes in traces)
-        kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
         shapes = [(x.shape, x.dtype) for x in leaves]
-        trees: list[TreeDef] = []
-        plain: dict[int, type] = {}  # residuals that are bools or integers of Python, which rules branch on
+        first: list[
+            _Pass
+        ] = []  # most rules have passes of one kind: what is unlike the first goes with its arrays
 
-        def forward(x: list[Tensor], perturbed: list[bool]) -> tuple[list[Tensor], list[Tensor]]:
+        def forward(
+            x: list[Tensor], perturbed: list[bool]
+        ) -> tuple[list[Tensor], list[Tensor], _Pass | None]:
             given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
             out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             _writes.refuse(fwd, x, "the forward rule")
@@ -474,22 +501,27 @@ class custom_vjp(_Custom):
                 raise TypeError(f"{forward_rule} must return (out, residuals), not {out!s:.60}")
             results, out_tree = tree_flatten(out[0])
             residuals, residual_tree = tree_flatten(out[1])
-            trees[:] = [out_tree, residual_tree]
+            callers: dict[int, ref.Ref | None] = {}
             if references:
-                marked, trees[1] = tree_flatten(out[1], is_leaf=ref.is_ref)  # each reference has one leaf
+                marked, residual_tree = tree_flatten(
+                    out[1], is_leaf=ref.is_ref
+                )  # each reference has one leaf
                 of = {id(x[i]): r for i, r in references.items()}
-                callers.clear()
-                callers.update({i: of.get(id(r._held)) for i, r in enumerate(marked) if ref.is_ref(r)})
-            plain.clear()
-            plain.update({i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)})
+                callers = {i: of.get(id(r._held)) for i, r in enumerate(marked) if ref.is_ref(r)}
+            plain = {i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)}
             tensors = [to_tensor(r) for r in results]
             expected.check(out[0], tensors, f"{forward_rule} returns")
-            kinds[:] = [(r.shape, r.dtype) for r in tensors]
-            return tensors, [to_tensor(r) for r in residuals]
+            made = _Pass((out_tree, residual_tree), [(r.shape, r.dtype) for r in tensors], plain, callers)
+            if not first:
+                first.append(made)
+            usual = made.is_like(first[0])
+            return tensors, [to_tensor(r) for r in residuals], None if usual else made
 
-        def backward(residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
+        def backward(of: _Pass | None, residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
+            done = of or first[0]
+            plain, callers = done.plain, done.callers
             if symbolic:
-                cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, kinds)]
+                cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, done.kinds)]
             kept = [
                 plain[i](x.item()) if i in plain and _core.forceable(x) else x
                 for i, x in enumerate(residuals)
@@ -500,7 +532,7 @@ class custom_vjp(_Custom):
                 kept[i] = r if r is not None and reached else ref.Ref(kept[i])
             before = [(r, r[...]) for r in callers.values() if r is not None and reached and not traces]
             given = entered(bwd)(
-                *nondiff, tree_unflatten(trees[1], kept), tree_unflatten(trees[0], cotangents)
+                *nondiff, tree_unflatten(done.trees[1], kept), tree_unflatten(done.trees[0], cotangents)
             )
             _writes.refuse(
                 bwd, [*residuals, *(c for c in cotangents if isinstance(c, Tensor))], "the backward rule"

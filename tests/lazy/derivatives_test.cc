@@ -174,6 +174,64 @@ TEST_CASE("custom_vjp: clipped gradients, residuals of any type", "[api][derivat
   CHECK(cache::stats().misses == before.misses);
 }
 
+TEST_CASE("a backward rule sees the residuals of its own forward pass", "[api][derivatives]") {
+  // What is kept depends on what is differentiated.
+  using Kept = std::map<std::string, Tensor>;
+  auto product = custom_vjp([](const Tensor& x, const Tensor& y) { return x * y; },
+                            [](const std::vector<bool>& differentiated, const Tensor& x, const Tensor& y) {
+                              Kept kept;
+                              if (differentiated[0]) kept["y"] = y;
+                              if (differentiated[1]) kept["x"] = x;
+                              return std::pair(x * y, kept);
+                            },
+                            [](const Kept& kept, const Tensor& g) {
+                              return std::tuple(kept.contains("y") ? g * kept.at("y") : Tensor(),
+                                                kept.contains("x") ? g * kept.at("x") : Tensor());
+                            },
+                            {.symbolic_zeros = true});
+  auto loss = [&](const Tensor& x) {
+    return product(x, Tensor(2.0)) + 7 * product(Tensor(3.0), x) + product(x, x);
+  };
+  CHECK(grad(loss)(Tensor(5.0)).item() == 2 + 21 + 10);
+  CHECK(jit(grad(loss))(Tensor(5.0)).item() == 33);
+  CHECK(doubles(vmap(grad(loss))(array({5., 1.}))) == Doubles{33, 25});
+  auto loop = [&](const Tensor& x) {
+    return fori_loop(
+        0, 2, [&](const Tensor&, const Tensor& c) { return product(product(c, c), Tensor(3.0)); }, x);
+  };
+  CHECK(grad(loop)(Tensor(0.5)).item() == 13.5);
+
+  // A residual that names nothing is one that is not there.
+  auto sparse =
+      custom_vjp([](const Tensor& x, const Tensor& y) { return x * y; },
+                 [](const std::vector<bool>& differentiated, const Tensor& x, const Tensor& y) {
+                   return std::pair(
+                       x * y, std::pair(differentiated[1] ? x : Tensor(), differentiated[0] ? y : Tensor()));
+                 },
+                 [](const std::pair<Tensor, Tensor>& kept, const Tensor& g) {
+                   const auto& [x, y] = kept;
+                   return std::tuple(y.defined() ? g * y : Tensor(), x.defined() ? g * x : Tensor());
+                 },
+                 {.symbolic_zeros = true});
+  auto of_one = [&](const Tensor& x) {
+    return sparse(x, Tensor(2.0)) + sparse(Tensor(3.0), x) + sparse(x, x);
+  };
+  CHECK(grad(of_one)(Tensor(5.0)).item() == 2 + 3 + 10);
+
+  // One function of several shapes, whose rule captures one thing or another.
+  auto powers = custom_gradient([](const std::vector<Tensor>& xs) {
+    Tensor sum = 0 * xs[0];
+    for (const Tensor& x : xs) sum = sum + x;
+    return std::pair(sum, [xs](const Tensor& g) {
+      std::vector<Tensor> out;
+      for (size_t i = 0; i < xs.size(); ++i) out.push_back(g * static_cast<double>(i + 1) * xs[i]);
+      return std::tuple(out);
+    });
+  });
+  auto both = [&](const Tensor& x) { return powers(std::vector{x}) + 10 * powers(std::vector{x, x}); };
+  CHECK(grad(both)(Tensor(2.0)).item() == 2 + 10 * (2 + 4));
+}
+
 TEST_CASE("rules may be told which derivatives are zero", "[api][derivatives]") {
   using Two = std::tuple<Tensor, Tensor>;
   std::vector<std::pair<bool, bool>> told;

@@ -482,6 +482,60 @@ def test_zeros_and_values_of_rules():
     assert len(lm.tree.tree_leaves([CustomVJPPrimal(1.0, True)])) == 1  # a user's tree_map sees it whole
 
 
+def test_a_backward_rule_sees_the_residuals_of_its_own_forward_pass():
+    # What is kept depends on what is differentiated, so that passes of one rule keep other things.
+    @lm.custom_vjp
+    def product(x, y):
+        return x * y
+
+    def forward(x, y):
+        kept = {}
+        if x.perturbed:
+            kept["y"] = y.value
+        if y.perturbed:
+            kept["x"] = x.value
+        return x.value * y.value, kept
+
+    def backward(kept, g):
+        return g * kept["y"] if "y" in kept else None, g * kept["x"] if "x" in kept else None
+
+    product.defvjp(forward, backward, symbolic_zeros=True)
+
+    def loss(x):
+        return product(x, 2.0) + 7 * product(3.0, x) + product(x, x)
+
+    def loop(x):
+        return lax.fori_loop(0, 2, lambda i, c: product(product(c, c), 3.0), x)
+
+    assert lm.grad(loss)(5.0) == lm.jit(lm.grad(loss))(5.0) == lm.grad(lm.checkpoint(loss))(5.0) == 33
+    assert lm.vmap(lm.grad(loss))(lnp.array([5.0, 1.0])).tolist() == [33, 25]
+    assert lm.jacfwd(lm.grad(loss))(5.0) == 2
+    assert lm.grad(loop)(0.5) == 13.5
+    assert lm.vmap(lm.grad(loop))(lnp.array([0.5, 1.0])).tolist() == [13.5, 108]
+    assert lm.grad(lambda x: lax.cond(x > 0, loss, loop, x))(5.0) == 33
+    _, pull = lm.vjp(lambda x: (product(x, 2.0), product(3.0, x), product(x, x)), 5.0)
+    lm.grad(lambda x: product(2.0, x))(1.0)
+    assert pull((1.0, 10.0, 100.0)) == (1032,)
+    assert pull((1.0, 0.0, 0.0)) == (2,)
+
+
+def test_a_backward_rule_sees_what_its_forward_rule_read_of_python():
+    kind = ["twice"]
+
+    @lm.custom_vjp
+    def same(x):
+        return x * 1
+
+    same.defvjp(
+        lambda x: (x * 1, {kind[0]: x}),
+        lambda kept, g: (g * (2 if "twice" in kept else 3),),
+    )
+    _, first = lm.vjp(same, 1.0)
+    kind[0] = "thrice"
+    _, second = lm.vjp(same, 1.0)
+    assert (first(1.0), second(1.0), first(1.0)) == ((2,), (3,), (2,))
+
+
 def test_none_in_any_part_of_a_cotangent_is_zero():
     @lm.custom_vjp
     def f(x):

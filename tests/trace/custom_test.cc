@@ -24,7 +24,7 @@ class HalfProduct : public CustomRule {
   Forward forward(Builder& b, std::span<const Value> x, std::span<const bool>) override {
     return {{b.multiply(x[0], x[1])}, {x[0], x[1]}};
   }
-  Values backward(Builder& b, std::span<const Value> r, std::span<const Value> ct) override {
+  Values backward(Builder& b, const Form&, std::span<const Value> r, std::span<const Value> ct) override {
     const Value half = b.multiply(ct[0], b.full_like(ct[0], 0.5));
     return {b.multiply(half, r[1]), b.multiply(half, r[0])};
   }

@@ -82,6 +82,29 @@ Value of_every_lane(const Value& v) {
   return x;
 }
 
+// Cotangents of all operands from what `backward` of a rule gave: what a body captured has none.
+void add_captured(const CustomRule& rule, Values& cotangents, size_t operands) {
+  if (cotangents.size() == rule.arguments()) cotangents.resize(operands);
+}
+
+// A rule after one of its forward passes. Owned by what stands for the linear part of that pass.
+class RuleOfPass : public CustomRule {
+ public:
+  RuleOfPass(int64_t id, std::shared_ptr<CustomRule> rule, Form form)
+      : owner_(id), rule_(std::move(rule)), form_(std::move(form)) {}
+  Kind kind() const override { return rule_->kind(); }
+  bool symbolic_zeros() const override { return rule_->symbolic_zeros(); }
+  size_t arguments() const override { return rule_->arguments(); }
+  Values backward(Builder& b, const Form&, Ops residuals, Ops cotangents) override {
+    return rule_->backward(b, form_, residuals, cotangents);
+  }
+
+ private:
+  RuleOwner owner_;
+  std::shared_ptr<CustomRule> rule_;
+  Form form_;
+};
+
 // What is made of a rule (derived_custom_rule), which is there as long as this is named.
 class Derived : public CustomRule {
  public:
@@ -163,7 +186,7 @@ class BatchedRule : public Derived {
     Mask marks;
     for (size_t i = 0; i < operands.size(); ++i) add(parameters, values, marks, operands[i], i);
     const Forward one = inner()->forward(b, parameters, perturbed);
-    Forward out;
+    Forward out{{}, {}, one.form};
     if (!check_returned(b, "results", one.results, result_types_, false)) return out;
     const BatchResult r = lanes_of(b, joined(one.results, one.residuals), parameters, values, marks);
     if (!b.ok()) return out;
@@ -176,7 +199,7 @@ class BatchedRule : public Derived {
     return out;
   }
 
-  Values backward(Builder& b, Ops residuals, Ops cotangents) override {
+  Values backward(Builder& b, const Form& form, Ops residuals, Ops cotangents) override {
     Values parameters, values, kept, inner_cts(cotangents.size());
     Mask marks;
     for (const Value& v : residuals) {
@@ -191,7 +214,9 @@ class BatchedRule : public Derived {
       marks.push_back(true);
     }
     add_cotangents(parameters, values, marks, cotangents, inner_cts);
-    return batched_cotangents(b, inner()->backward(b, kept, inner_cts), parameters, values, marks);
+    Values one = inner()->backward(b, form, kept, inner_cts);
+    add_captured(*this, one, operand_types_.size());
+    return batched_cotangents(b, one, parameters, values, marks);
   }
 
  private:
@@ -278,11 +303,12 @@ class GuardedRule : public Derived {
     out.residuals.push_back(operands[n]);
     return out;
   }
-  Values backward(Builder& b, Ops residuals, Ops cotangents) override {
+  Values backward(Builder& b, const Form& form, Ops residuals, Ops cotangents) override {
     const size_t n = residuals.size() - 1;
     Recording r(residuals.first(n));
     const Values cts = r.add(cotangents);
-    Values out = inner()->backward(b, Ops(r.parameters).first(n), cts);
+    Values out = inner()->backward(b, form, Ops(r.parameters).first(n), cts);
+    add_captured(*this, out, body_->parameters().size() - 1);
     r.finish(b, {&out}, residuals[n]);
     out.push_back(Value());
     return out;
@@ -362,8 +388,11 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   for (const Value& v : tangents)
     if (v) operands.push_back(v);
   if (std::none_of(types.begin(), types.end(), has_tangent)) return {out.tangents, f.results};
-  const Values linear = record_linear(b, operands, call.attrs().integer(Attr::rule), f.residuals.size(),
-                                      call.attrs().computation(Attr::body));
+  int64_t id = call.attrs().integer(Attr::rule);
+  if (f.form) id = register_custom_rule(std::make_shared<RuleOfPass>(id, rule, f.form));
+  const Values linear =
+      record_linear(b, operands, id, f.residuals.size(), call.attrs().computation(Attr::body));
+  if (f.form) release_custom_rule(id);  // the linear part has it
   if (!b.ok()) return out;
   size_t next = 0;
   for (size_t i = 0; i < types.size(); ++i)
@@ -472,8 +501,9 @@ Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, O
     cts.push_back(there ? ct[next_result] : b.zeros(type));
     ++next_result;
   }
-  const Values back = rule->backward(b, x.first(residuals), cts);
+  Values back = rule->backward(b, nullptr, x.first(residuals), cts);
   const std::vector<const Type*> types = body.parameter_types();
+  add_captured(*rule, back, types.size());
   if (!check_returned(b, "cotangents", back, types, true)) return out;
   size_t next = residuals;
   for (size_t i = 0; i < types.size(); ++i)

@@ -5,6 +5,7 @@
 #ifndef LAMINA_CUSTOM_H_
 #define LAMINA_CUSTOM_H_
 
+#include <algorithm>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -192,38 +193,47 @@ auto custom_vjp(F&& f, Forward&& forward, Backward&& backward, RuleOptions optio
   auto make = [forward = std::decay_t<Forward>(std::forward<Forward>(forward)),
                backward = std::decay_t<Backward>(std::forward<Backward>(backward)),
                options](const Arguments& arguments, const std::vector<Tensor>& leaves) {
-    // What the forward function returned last: the structures that the backward function sees.
+    // The structures that the backward function sees, without tensors.
     struct Seen {
-      std::optional<Result> result;
-      std::optional<Residuals> residuals;
+      Result result;
+      Residuals residuals;
     };
-    const detail::Ref<detail::Box<Seen>> seen(new detail::Box<Seen>({}));
-    const detail::Ref<detail::Box<size_t>> results(new detail::Box<size_t>(0));
     return detail::FlatRule::of_vjp(
-        [forward, arguments, seen, results](const std::vector<Tensor>& inputs,
-                                            const std::vector<bool>& differentiated) {
+        [forward, arguments](const std::vector<Tensor>& inputs, const std::vector<bool>& differentiated) {
           auto out = detail::forward_pass(forward, detail::with_leaves(arguments, inputs), differentiated);
-          std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
-          results->value = flat.size();
-          const std::vector<Tensor> kept = detail::tensors_of(std::get<1>(out));
-          flat.insert(flat.end(), kept.begin(), kept.end());
-          // The structures stay; the tensors do not.
-          const std::vector<Tensor> none(flat.size());
+          const Result result(std::get<0>(out));
+          detail::FlatPass pass{detail::tensors_of(result), detail::tensors_of(std::get<1>(out)), {}};
+          const std::vector<Tensor> none(std::max(pass.results.size(), pass.residuals.size()));
           size_t i = 0, j = 0;
-          seen->value.result.emplace(detail::with_leaves(Result(std::get<0>(out)), none, i));
-          seen->value.residuals.emplace(detail::with_leaves(Residuals(std::get<1>(out)), none, j));
-          return flat;
+          pass.form = detail::Ref<detail::Counted>(
+              new detail::Box<Seen>({detail::with_leaves(result, none, i),
+                                     detail::with_leaves(Residuals(std::get<1>(out)), none, j)}));
+          return pass;
         },
-        [backward, seen](const std::vector<Tensor>& both) {
+        [backward](const detail::Ref<detail::Counted>& form, const std::vector<Tensor>& both) {
+          const Seen& seen = static_cast<const detail::Box<Seen>&>(*form).value;
           size_t at = 0;
-          const Residuals residuals = detail::with_leaves(*seen->value.residuals, both, at);
-          const Result cotangent = detail::with_leaves(*seen->value.result, both, at);
+          const Residuals residuals = detail::with_leaves(seen.residuals, both, at);
+          const Result cotangent = detail::with_leaves(seen.result, both, at);
           return detail::tensors_of(Arguments(backward(residuals, cotangent)));
         },
-        results, options.symbolic_zeros, leaves);
+        options.symbolic_zeros, leaves);
   };
   return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
 }
+
+namespace detail {
+
+// What custom_gradient keeps: the rule, and what it takes from outside.
+template <typename Arguments>
+struct KeptRule {
+  Arguments arguments;
+  std::vector<Tensor> captured;
+  FlatClosure rule;
+  auto fields() { return std::tie(arguments, captured); }
+};
+
+}  // namespace detail
 
 // A function with a reverse derivative of its own from f, which returns a pair (value, rule): rule(cotangent
 // of the value) gives the std::tuple of cotangents of the arguments, or that of the only one; what it
@@ -238,12 +248,11 @@ auto custom_gradient(F&& f, std::source_location where = std::source_location::c
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Pair = typename detail::Callable<Function>::Result;
   using Result = std::tuple_element_t<0, Pair>;
+  using Kept = detail::KeptRule<Arguments>;
   const detail::Ref<detail::Box<Function>> held(new detail::Box<Function>(std::forward<F>(f)));
-  const detail::Ref<detail::Box<std::optional<detail::FlatClosure>>> rule(
-      new detail::Box<std::optional<detail::FlatClosure>>({}));
   auto value = detail::typed<Arguments, Result>(
       [held]<typename... A>(A&&... a) -> Result { return std::get<0>(held->value(std::forward<A>(a)...)); });
-  auto forward = [held, rule, where](const auto&... a) {
+  auto forward = [held, where](const auto&... a) {
     auto made = held->value(a...);
     const Result& out = std::get<0>(made);
     const detail::FlatFunction back = [&](const std::vector<Tensor>& leaves) {
@@ -253,14 +262,14 @@ auto custom_gradient(F&& f, std::source_location where = std::source_location::c
       else
         return detail::tensors_of(Arguments(std::tuple(std::move(cotangents))));
     };
-    rule->value.emplace(back, detail::tensors_of(out), true, where);
-    return std::pair<Result, std::pair<std::tuple<std::decay_t<decltype(a)>...>, std::vector<Tensor>>>(
-        out, {{a...}, rule->value->take_captured()});
+    detail::FlatClosure rule(back, detail::tensors_of(out), true, where);
+    std::vector<Tensor> captured = rule.take_captured();
+    return std::pair<Result, Kept>(out, Kept{Arguments(a...), std::move(captured), std::move(rule)});
   };
-  auto backward = [rule](const std::pair<Arguments, std::vector<Tensor>>& kept, const Result& cotangent) {
+  auto backward = [](const Kept& kept, const Result& cotangent) {
     std::vector<Tensor> leaves = detail::tensors_of(cotangent);
-    leaves.insert(leaves.end(), kept.second.begin(), kept.second.end());
-    return detail::with_leaves(kept.first, rule->value->call(leaves));
+    leaves.insert(leaves.end(), kept.captured.begin(), kept.captured.end());
+    return detail::with_leaves(kept.arguments, kept.rule.call(leaves));
   };
   return custom_vjp(std::move(value), std::move(forward), std::move(backward), {}, where);
 }

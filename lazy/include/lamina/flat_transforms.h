@@ -134,19 +134,25 @@ std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
 using FlatLanes = Function<std::pair<std::vector<Tensor>, bool>(
     int64_t size, const std::vector<bool>& batched, const std::vector<Tensor>& x, const FlatFunction& self)>;
 
+// A forward pass of a rule: its `form` is what the backward function has to know of it besides tensors.
+struct FlatPass {
+  std::vector<Tensor> results, residuals;
+  Ref<Counted> form;
+};
+
 // A derivative by the user's functions, for arguments of the types of `like`. kJvp: (operands, tangents) ->
-// (results, tangents). kVjp: operands -> (results, residuals), and (residuals, cotangents) -> cotangents,
+// (results, tangents). kVjp: operands -> a pass, and (its form, residuals and cotangents) -> cotangents,
 // where a Tensor that names nothing is zero. With `symbolic_zeros`, tangents of operands and cotangents of
 // results that are zero are given so, too.
 class FlatRule {
  public:
   // With which operands are being differentiated.
-  using Forward = Function<std::vector<Tensor>(const std::vector<Tensor>& operands,
-                                               const std::vector<bool>& differentiated)>;
+  using Forward =
+      Function<FlatPass(const std::vector<Tensor>& operands, const std::vector<bool>& differentiated)>;
+  using Backward = Function<std::vector<Tensor>(const Ref<Counted>& form, const std::vector<Tensor>& both)>;
   static FlatRule of_jvp(FlatFunction rule, bool symbolic_zeros, const std::vector<Tensor>& like);
-  // `results`, which the forward function sets, is how many of what it returns are the function's.
-  static FlatRule of_vjp(Forward forward, FlatFunction backward, Ref<Box<size_t>> results,
-                         bool symbolic_zeros, const std::vector<Tensor>& like);
+  static FlatRule of_vjp(Forward forward, Backward backward, bool symbolic_zeros,
+                         const std::vector<Tensor>& like);
   // Of arguments of so many tensors each.
   static FlatRule of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments);
   static FlatRule sequential(FlatFunction f, std::vector<size_t> tensors_of_arguments,
