@@ -10,7 +10,7 @@ from lamina import _core, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._later import inspect
-from lamina._open import entered
+from lamina._open import staged
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_names, _argument_paths, _Flat, _flatten_arguments, _name
@@ -193,7 +193,7 @@ class _Custom:
         rule, expected = self._rule_of_call(args, leaves, treedef, fixed)
         paths = functools.partial(_argument_paths, self.fun, tree_unflatten(treedef, leaves))
         with _jit.deciding(self.fun, leaves, paths) as context:
-            flat = _Flat(entered(self.fun), treedef, fixed, opened=context.opened)
+            flat = _Flat(staged(self.fun), treedef, fixed, opened=context.opened)
 
             def run(inputs: list[Tensor]) -> list[Tensor]:
                 out = flat(inputs)
@@ -318,7 +318,7 @@ class custom_jvp(_Custom):
             among = dict(zip(places, primals, strict=True))
             nondiff = [among[n] if n in traced else next(kept) for n in numbers]
             own = [i for i, n in enumerate(places) if n not in traced]
-            return entered(jvp)(*nondiff, tuple(primals[i] for i in own), tuple(tangents[i] for i in own))
+            return staged(jvp)(*nondiff, tuple(primals[i] for i in own), tuple(tangents[i] for i in own))
 
         made = custom_jvp(self.fun, tuple(n for n in numbers if n not in traced))
         made.defjvp(rule, self.symbolic_zeros)
@@ -333,7 +333,7 @@ class custom_jvp(_Custom):
 
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
             tangents = [zero_from_primal(p, symbolic) if d is None else d for p, d in zip(x, t)]
-            out = entered(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
+            out = staged(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
             _writes.refuse(jvp, [*x, *(d for d in t if d is not None)], "the jvp rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
@@ -495,7 +495,7 @@ class custom_vjp(_Custom):
             x: list[Tensor], perturbed: list[bool]
         ) -> tuple[list[Tensor], list[Tensor], _Pass | None]:
             given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
-            out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
+            out = staged(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             _writes.refuse(fwd, x, "the forward rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"{forward_rule} must return (out, residuals), not {out!s:.60}")
@@ -531,7 +531,7 @@ class custom_vjp(_Custom):
             for i, r in callers.items():
                 kept[i] = r if r is not None and reached else ref.Ref(kept[i])
             before = [(r, r[...]) for r in callers.values() if r is not None and reached and not traces]
-            given = entered(bwd)(
+            given = staged(bwd)(
                 *nondiff, tree_unflatten(done.trees[1], kept), tree_unflatten(done.trees[0], cotangents)
             )
             _writes.refuse(

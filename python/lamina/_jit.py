@@ -40,6 +40,10 @@ class _Loops(BaseException):
     """A path decides so often at one place that its loops are to be converted; not for the user's `except`."""
 
 
+class _Inside(_Loops):
+    """A function that is called inside a converted one branches on what only the outer program will know."""
+
+
 class _Trace:
     """One path of one variant, with its program."""
 
@@ -223,12 +227,19 @@ def decide(x: Tensor) -> bool:
     return outcome
 
 
+def _answer(branch: _Branch, arguments: Sequence[Any], hidden: tuple[Tensor, ...]) -> bool:
+    holds = branch.program(arguments, hidden)[0]
+    if tracing.open and tracing.open[-1].convert and not _core.forceable(holds):
+        raise _Inside
+    return bool(holds)
+
+
 def _outcome(context: _Context, branch: _Branch) -> bool:
     popped = tracing.open.pop()
     hidden = context.variant.reads.tensors if context.variant is not None else ()
     try:
         return _core.outside_scopes(
-            context.depth, context.floor, lambda: bool(branch.program(context.arguments, hidden)[0])
+            context.depth, context.floor, lambda: _answer(branch, context.arguments, hidden)
         )
     finally:
         tracing.open.append(popped)
@@ -424,14 +435,17 @@ class Jitted(_core.JitCalls):
         """The trace that these arguments lead to, if there is one yet, and the outcomes on the way."""
         node, outcomes = variant.root, []
         while type(node) is _Branch:
-            outcome = bool(node.program(leaves, _hidden(variant))[0])
+            outcome = _answer(node, leaves, _hidden(variant))
             outcomes.append(outcome)
             node = node.children.get(outcome)
         return node, outcomes
 
     def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
         """The trace for the outcomes that these arguments lead to."""
-        node, outcomes = self._reached(variant, leaves)
+        try:
+            node, outcomes = self._reached(variant, leaves)
+        except _Inside:
+            node, outcomes = None, []
         if node is not None:
             self.hits += 1
             if _checks.is_open():
@@ -459,11 +473,13 @@ class Jitted(_core.JitCalls):
             return self._traced(variant, leaves, treedef, static, outcomes, True)
         try:
             return self._traced(variant, leaves, treedef, static, outcomes, False)
-        except _Loops:
-            pass
+        except _Loops as reason:
+            inside = type(reason) is _Inside
         try:
             trace = self._traced(variant, leaves, treedef, static, [], True)
         except Exception:
+            if inside:
+                raise
             # What is not to be converted, or has no derivative as a loop; an error of the user comes again.
             self._rounds = MAX_DECISIONS
             return self._traced(variant, leaves, treedef, static, outcomes, False)

@@ -30,6 +30,15 @@ def entered(f: Any) -> Any:
     return open_here.watches[-1].entered(f) if open_here.watches else f
 
 
+def staged(f: Any) -> Any:
+    """As `entered`, of a function that is traced into a body of its own: what it raises goes with its own result."""
+    watch = innermost()
+    if watch is None:
+        return f
+    inner = watch.entered(f)
+    return inner if watch.staging is None else watch.staging.framed(inner)
+
+
 def taken(x: Tensor) -> None:
     """Notes that Python took the value of `x`: what it was made of is guarded by value in the trace under way."""
     watch = innermost()

@@ -661,10 +661,13 @@ class Watch:
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""
         cells = f.__closure__ or ()
-        new = [self._cell(c, self._lasts(f)) for c in cells]
+        ours = f.__globals__.get("__name__", "").startswith(
+            "lamina."
+        )  # its __module__ is that of what it wraps
+        new = [self._cell(c, self._lasts(f), ours) for c in cells]
         return f if all(a is b for a, b in zip(cells, new)) else copied(f, f.__code__, tuple(new))
 
-    def _cell(self, cell: types.CellType, lasting: bool) -> types.CellType:
+    def _cell(self, cell: types.CellType, lasting: bool, transforms: bool) -> types.CellType:
         try:
             inner = cell.cell_contents
         except ValueError:
@@ -674,6 +677,8 @@ class Watch:
         if lasting:
             self._lasting.add(id(getattr(inner, "__func__", inner)))
         copy = self.entered(inner)
+        if transforms and self.staging is not None:
+            copy = self.staging.framed(self.staging.recursions.watched(inner, copy))
         return cell if copy is inner else types.CellType(copy)
 
     def noted_leaves(self, x: Any) -> Any:

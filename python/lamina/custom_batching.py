@@ -8,7 +8,7 @@ from typing import Any
 from lamina import _core, _missing
 from lamina._core import Tensor
 from lamina._custom import _Custom, _Expected
-from lamina._open import entered
+from lamina._open import staged
 from lamina._tensor import to_tensor
 from lamina._transforms import _name
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_map, tree_unflatten
@@ -59,7 +59,7 @@ class custom_vmap(_Custom):
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
         def run(x: list[Tensor]) -> list[Tensor]:
-            return [to_tensor(r) for r in tree_flatten(entered(self.fun)(*tree_unflatten(treedef, x)[0]))[0]]
+            return [to_tensor(r) for r in tree_flatten(staged(self.fun)(*tree_unflatten(treedef, x)[0]))[0]]
 
         def lanes(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
             marks = list(tree_unflatten(treedef, batched)[0])
@@ -72,7 +72,7 @@ class custom_vmap(_Custom):
 
     def _lanes(self, size: int, in_batched: list[Any], args: Any, expected: _Expected) -> tuple[Any, Any]:
         """What the rule returns, checked."""
-        pair = entered(self.vmap_rule)(size, in_batched, *args)
+        pair = staged(self.vmap_rule)(size, in_batched, *args)
         rule = f"the vmap rule {_name(self.vmap_rule)} of {_name(self.fun)}"
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"{rule} must return (out, out_batched), not {pair!r:.60}")

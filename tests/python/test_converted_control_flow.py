@@ -586,6 +586,47 @@ def test_what_cannot_be_converted_is_named_with_its_line_and_a_remedy(f):
     assert len(text.splitlines()) <= 6
 
 
+def test_jitted_functions_are_converted_where_a_converted_one_calls_them():
+    def cut(x):
+        if x > 100:
+            return x
+        return -(x**3)
+
+    @lm.jit
+    def halvings(x):
+        n = 0
+        while x > 1:
+            x = x / 2
+            n += 1
+        return n
+
+    class Scale:
+        def __init__(self):
+            self.factor = 2.0
+
+        @lm.jit
+        def __call__(self, x, k=1):
+            if x > k:
+                return x * self.factor
+            return x
+
+    scale, plain = Scale(), lm.jit(cut)
+    assert convert(lambda x: scale(x))(3.0) == 6 and convert(lambda x: scale(x, k=5))(3.0) == 3
+    assert convert(lambda x: halvings(x) + 1)(8.0) == 4
+    assert [plain(v).item() for v in (2.0, 200.0)] == [-8, 200]  # a path for each
+    for _ in range(2):
+        inside = convert(lambda x: plain(x) + 1)
+        assert [inside(v).item() for v in (2.0, 200.0)] == [-7, 201]
+        assert convert(lm.vmap(lm.grad(plain)))(lnp.array([2.0, 200.0])).tolist() == [-12, 1]
+        assert [plain(v).item() for v in (2.0, 200.0)] == [-8, 200]
+
+    kept = lm.jit(lambda x: [y for y in [x, x] if y > 0])
+    text = caught(TypeError, lambda: convert(lambda x: kept(x))(3.0))
+    assert "condition of a comprehension" in text
+    strict = lm.jit(cut, branches="error")
+    assert 'branches="error"' in caught(TypeError, lambda: convert(lambda x: strict(x))(3.0))
+
+
 def test_the_way_is_named_in_words():
     text = caught(ValueError, lambda: lm.jit(lambda x: x, control_flow="autograph"))
     assert "'trace' or 'convert'" in text

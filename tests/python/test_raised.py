@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 
@@ -77,6 +78,59 @@ def test_errors_are_not_lost_in_derivatives(f, transform, outer):
     assert np.isfinite(np.asarray(g(x, np.float32(2)))).all()
     with pytest.raises(ValueError, match="too large"):
         np.asarray(g(x, np.float32(5)))
+
+
+def above_nine(x):
+    if x > 9:
+        raise ValueError("above nine")
+    return -(x**3)
+
+
+@lm.custom_jvp
+def ruled(x):
+    return above_nine(x)
+
+
+ruled.defjvp(lambda p, t: (ruled(*p), ruled(*p) * t[0]))
+
+
+@lm.custom_vjp
+def ruled_backwards(x):
+    return above_nine(x)
+
+
+ruled_backwards.defvjp(lambda x: (x, x), lambda x, g: (above_nine(x) * g,))
+
+# Functions that the library makes of a user's, which are jitted as they are.
+MADE = {
+    "vmap": lm.vmap(above_nine),
+    "vmap of vmap": lambda x: lm.vmap(lm.vmap(above_nine))(x[None])[0],
+    "vmap of a partial": lm.vmap(functools.partial(above_nine)),
+    "vmap of grad": lm.vmap(lm.grad(above_nine)),
+    "vmap of hessian": lm.vmap(lm.hessian(above_nine)),
+    "vmap of checkpoint": lm.vmap(lm.grad(lm.checkpoint(above_nine))),
+    "vmap one by one": lm.vmap(above_nine, strategy="loop"),
+    "custom_jvp": lm.vmap(ruled),
+    "custom_vjp": lm.vmap(ruled_backwards),
+    "grad of custom_jvp": lm.vmap(lm.grad(ruled)),
+    "grad of custom_vjp": lm.vmap(lm.grad(ruled_backwards)),
+}
+
+
+EXPECTED = {
+    "vmap of grad": [-3, -12],
+    "vmap of hessian": [-6, -12],
+    "vmap of checkpoint": [-3, -12],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_raised_inside_of_a_function_of_the_library_goes_with_its_result(name):
+    x = lnp.array([1.0, 2.0])
+    f = lm.jit(MADE[name], control_flow="convert")
+    np.testing.assert_allclose(f(x).numpy(), EXPECTED.get(name, [-1, -8]))
+    with pytest.raises(ValueError, match="above nine"):
+        np.asarray(f(x * 5))
 
 
 class Coded(ValueError):
