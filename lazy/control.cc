@@ -490,14 +490,46 @@ std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const
   return or_carry(carry, [&] { return recorded_loop(names, test, body, carry, checkpoint); });
 }
 
+namespace {
+
+// The loop as a while_loop. To the body the counter is one of the `numbers`, or an array of the bounds' type.
+std::vector<Lazy> counted(const ControlNames& names, const Named& body, std::vector<Lazy> bounds,
+                          bool numbers, std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
+  const DType dtype = bounds[0].value.dtype();
+  const Named test{
+      [](const std::vector<Lazy>& p) {
+        return std::vector<Lazy>{elementwise(hlo::Op::compare, {{p[0], p[1]}},
+                                             hlo::intern_attrs({{Attr::direction, std::string("LT")}}))};
+      },
+      body.name};
+  const Named step{[&](const std::vector<Lazy>& p) {
+                     std::vector<Lazy> inner = p;
+                     inner.erase(inner.begin() + 1);
+                     inner[0].weak = numbers;
+                     std::vector<Lazy> out{elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}), p[1]};
+                     return joined(std::move(out), body.f(inner));
+                   },
+                   body.name};
+  const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 2); }};
+  std::vector<Lazy> out = while_loop(inner, test, step, joined(std::move(bounds), carry), checkpoint);
+  out.erase(out.begin(), out.begin() + 2);
+  return out;
+}
+
+}  // namespace
+
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   const bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
   const DType dtype = narrow ? DType::kS32 : DType::kS64;
   if (checkpoint)
-    return fori_loop(names, body, integer(dtype, lower), integer(dtype, upper), std::move(carry), checkpoint);
+    return counted(names, body, {integer(dtype, lower), integer(dtype, upper)}, true, std::move(carry),
+                   checkpoint);
   const Named step{[&](const std::vector<Lazy>& p) {
-                     std::vector<Lazy> out = body.f(p);
+                     // To the body the counter is a number, as that of a loop of the language is.
+                     std::vector<Lazy> mine = p;
+                     mine[0].weak = true;
+                     std::vector<Lazy> out = body.f(mine);
                      out.insert(out.begin(), elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}));
                      return out;
                    },
@@ -518,28 +550,12 @@ std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const 
   for (const Lazy& x : bounds)
     if (x.value.rank() != 0 || hlo::is_bool(x.value.dtype()) || hlo::is_complex(x.value.dtype()))
       throw Error(ErrorKind::kType, str_cat(names.what, " needs real scalars as bounds, not ", text(x)));
+  const bool numbers = lower.weak && upper.weak;
   hlo::Builder b;
   promote_operands(b, bounds);
   check(b.status());
   for (Lazy& x : bounds) x = {x.value, false};
-  const DType dtype = bounds[0].value.dtype();
-  const Named test{
-      [](const std::vector<Lazy>& p) {
-        return std::vector<Lazy>{elementwise(hlo::Op::compare, {{p[0], p[1]}},
-                                             hlo::intern_attrs({{Attr::direction, std::string("LT")}}))};
-      },
-      body.name};
-  const Named step{[&](const std::vector<Lazy>& p) {
-                     std::vector<Lazy> inner = p;
-                     inner.erase(inner.begin() + 1);
-                     std::vector<Lazy> out{elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}), p[1]};
-                     return joined(std::move(out), body.f(inner));
-                   },
-                   body.name};
-  const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 2); }};
-  std::vector<Lazy> out = while_loop(inner, test, step, joined(std::move(bounds), carry), checkpoint);
-  out.erase(out.begin(), out.begin() + 2);
-  return out;
+  return counted(names, body, std::move(bounds), numbers, std::move(carry), checkpoint);
 }
 
 std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,

@@ -46,6 +46,27 @@ def test_loops():
     assert promoted.dtype == "float64" and value(promoted) == 1.5
 
 
+def test_a_counter_is_a_number_as_that_of_a_loop_of_python_is():
+    def add(i, c):
+        return c + i
+
+    for dtype in ("uint8", "int16", "uint32", "int64", "float16", "bfloat16", "float64"):
+        start = lnp.array(3, dtype)
+        for total in (
+            lax.fori_loop(0, 4, add, start),
+            lax.fori_loop(0, 4, add, start, checkpoint=2),
+            lm.jit(lambda n, c: lax.fori_loop(0, n, add, c))(4, start),
+            lm.vmap(lambda n, c: lax.fori_loop(0, n, add, c), in_axes=(0, None))(lnp.full(1, 4), start)[0],
+        ):
+            assert total.dtype == dtype and total.item() == 9
+    assert lax.fori_loop(0, 5, lambda i, c: i, lnp.array(0, "int64")).dtype == "int64"
+    assert lax.fori_loop(2**40, 2**40 + 2, add, lnp.array(0, "float64")).item() == 2**41 + 1
+    # An array as a bound says what it is.
+    seen = []
+    lax.fori_loop(0, lnp.array(3, "int8"), lambda i, c: (seen.append((i.dtype, i.weak_type)), c)[1], 0)
+    assert seen[-1] == ("int8", False)
+
+
 def test_scan_stacks_and_carries_containers():
     x = np.arange(6, dtype=np.float64).reshape(3, 2)
 

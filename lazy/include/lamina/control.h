@@ -149,7 +149,8 @@ detail::Traced<Carry> while_loop(Test&& test, Body&& body, const Carry& init, Lo
   return out;
 }
 
-// carry = body(i, carry) for i = lower ... upper-1, an integer Tensor. With C++ integers as bounds and no
+// carry = body(i, carry) for i = lower ... upper-1, a Tensor that takes the type of what it meets, as numbers
+// do, unless a bound is a Tensor that has a type of its own. With C++ integers as bounds and no
 // options.checkpoint it is a scan, else a while loop.
 template <typename Lower, typename Upper, typename Body, typename Carry>
 detail::Traced<Carry> fori_loop(const Lower& lower, const Upper& upper, Body&& body, const Carry& init,

@@ -292,6 +292,7 @@ def fori_loop(
 
     With Python integers as bounds and no `checkpoint` the loop is a scan, of which reverse mode keeps what every
     step needs; otherwise a while_loop, with `checkpoint` as there. Bounds may be floats, and `i` is one then.
+    As in a loop of Python, `i` takes the type of what it meets, unless a bound is an array that has a type of its own.
     `unroll` is accepted and has no effect on the result.
     """
     need_function(body_fun, "lax.fori_loop")
