@@ -538,6 +538,60 @@ def constants_of_math(x):
     return area
 
 
+@program((2.0,), (-2.0,))
+def list_written_or_replaced(x):
+    r = [0.0, 1.0, 2.0]
+    r[1] = x
+    if x > 0:
+        r[0] = r[1] * 2
+        r[2] = 7.0
+    else:
+        r = [r[2], r[1], r[0]]
+    return r
+
+
+@program((2.0,), (-2.0,))
+def list_of_two_names_written_or_replaced(x):
+    r = [x, [x, x]]
+    s = r
+    if x > 0:
+        r[1][0] = 3.0
+        r[0] = x * 2
+    else:
+        r = [x + 1, r[1]]
+    return r, s
+
+
+@program((3.0, 2.0), (-1.0, 4.0), (7.0, 0.5))
+def array_written_or_replaced(x, y):
+    total = lnp.zeros(3)
+    for i in range(5):
+        if x > 2:
+            total[i % 3] += y
+            x -= 1
+            if y > 3:
+                break
+        else:
+            total *= 1.5
+            total[-1] = x
+            x += 1.5
+            y = y * 0.9
+    return total, x, y
+
+
+@program((2.0,), (-2.0,), (-5.0,))
+def parts_written_or_replaced(x):
+    state = {"a": [x, lnp.zeros(2)], "b": (lnp.ones(2), x)}
+    if x > 0:
+        state["a"][1][0] = 4.0
+        state["b"][0][1] = x
+    elif x < -3:
+        state["a"] = [x * 2, lnp.ones(2)]
+    else:
+        state = {"a": [x, lnp.full(2, x)], "b": (lnp.zeros(2), x * 3)}
+    return state
+
+
 # By way, the programs that it refuses, and what the message says.
 REFUSED = {
     "convert": {},

@@ -7,8 +7,19 @@ from typing import Any
 
 from lamina import _core
 from lamina._convert.errors import Raised, refusal
-from lamina._convert.merging import Conflict, Join, Node, Out, as_wanted, frozen, is_maybe, thawed
-from lamina._convert.signals import MISSING, NORMAL, RETURN, UNBOUND, Signal, possible
+from lamina._convert.merging import (
+    MOST_DEEP,
+    Conflict,
+    Join,
+    Node,
+    Out,
+    as_wanted,
+    frozen,
+    is_maybe,
+    parts_of,
+    thawed,
+)
+from lamina._convert.signals import MISSING, NORMAL, RETURN, UNBOUND, Maybe, Signal, possible
 from lamina._convert.staging import Side, Staging
 from lamina._core import Tensor
 
@@ -75,8 +86,25 @@ def _now(staging: Staging, side: Side, other: Side, at: Any) -> Any:
     if side.dead and place.holder is not staging.box:
         return MISSING
     if at not in side.changes:
-        now = place.read() if place.kind == "tensor" else frozen(before, None)
+        now = place.read() if place.kind == "tensor" else _left(side, before)
     return UNBOUND if now is MISSING else now
+
+
+def _left(side: Side, x: Any, depth: int = 0) -> Any:
+    """A template of what a side leaves where it stood, with what the side writes to it."""
+    if type(x) is Tensor:
+        written = side.changes.get(("tensor", id(x), None))
+        return x if written is None else written[2]
+    template = frozen(x, None)
+    if type(template) is not Node or depth > MOST_DEEP:
+        return template
+    parts = {k: _left(side, v, depth + 1) for k, v in zip(template.keys, parts_of(x))}
+    if not isinstance(x, (tuple, Maybe)):
+        for (kind, holder, key), (_, _, now) in side.changes.items():
+            if kind == "item" and holder == id(x):
+                parts[key] = now
+    parts = {k: v for k, v in parts.items() if v is not MISSING}
+    return Node(x, list(parts), list(parts.values()))
 
 
 def _recorded(test: Tensor, sides: list[Side], join: Join) -> list[Tensor]:

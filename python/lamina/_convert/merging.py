@@ -15,6 +15,7 @@ from lamina._observed import Observed
 from lamina._tensor import astype, to_tensor
 
 _NUMBERS = (bool, int, float, complex)
+MOST_DEEP = 32  # containers inside each other that are looked into
 
 
 class Out:
@@ -90,7 +91,7 @@ def frozen(x: Any, outs: list[Any] | None, numbers: bool = False, depth: int = 0
         return Out(len(outs) - 1)
     if t is Maybe:
         return Node(x, _MAYBE, [frozen(v, outs, numbers, depth + 1) for v in (x.value, x.flag)])
-    if depth > 32:
+    if depth > MOST_DEEP:
         return x
     if isinstance(x, (list, tuple)):
         return Node(x, list(range(len(x))), [frozen(v, outs, numbers, depth + 1) for v in x])
@@ -99,6 +100,13 @@ def frozen(x: Any, outs: list[Any] | None, numbers: bool = False, depth: int = 0
     if is_users_type(t) and not isinstance(x, type) and hasattr(x, "__dict__") and not callable(x):
         return Node(x, list(x.__dict__), [frozen(v, outs, numbers, depth + 1) for v in x.__dict__.values()])
     return x
+
+
+def parts_of(x: Any) -> list[Any]:
+    """What the parts of the template of a container or object are made of."""
+    if type(x) is Maybe:
+        return [x.value, x.flag]
+    return list(x if isinstance(x, (list, tuple)) else (x if isinstance(x, dict) else x.__dict__).values())
 
 
 def thawed(template: Any, results: list[Any]) -> Any:
