@@ -654,6 +654,48 @@ def chosen_list_is_written(x):
     return a[0], b[0], c[0]
 
 
+def names_of_one_new_list(x):
+    if x > 0:
+        r = [x]
+        s = r
+    else:
+        r = [x * 2]
+        s = r
+    r[0] = 5.0
+    return r, s
+
+
+def names_of_one_array_of_a_loop(x):
+    a = lnp.zeros(2)
+    b = a
+    while x > 0:
+        a = a + 1
+        b = a
+        x = x - 1
+    a[0] = 7.0
+    return a, b
+
+
+def parts_of_one_container(x):
+    a = lnp.zeros(2)
+    r = {"p": a, "q": a}
+    if x > 0:
+        r = {"p": a, "q": a}
+    else:
+        a[1] = 2.0
+    r["p"][0] = 4.0
+    return r
+
+
+def part_of_a_container_and_a_name(x):
+    a = lnp.zeros(2)
+    r = [a]
+    if x > 9:
+        r = [a + 1]
+    r[0][0], x = 4.0, x
+    return r, a
+
+
 def argument_or_new(x, y):
     if y > 0:
         x = x * 2
@@ -666,6 +708,10 @@ def argument_or_new(x, y):
     [
         (loop_writes_and_rebinds, (3.0,)),
         (chosen_list_is_written, (1.0,)),
+        (names_of_one_new_list, (1.0,)),
+        (names_of_one_array_of_a_loop, (2.0,)),
+        (parts_of_one_container, (1.0,)),
+        (part_of_a_container_and_a_name, (1.0,)),
         (argument_or_new, (lnp.zeros(2), 1.0)),
     ],
 )

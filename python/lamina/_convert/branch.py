@@ -61,11 +61,12 @@ def _join(
     kind = join.joined(*(MISSING if s.dead else s.kind for s in sides))
     value = join.joined(*(s.value for s in sides))
     results = _recorded(test, sides, join)
+    found = []
     for at, template in templates.items():
         _settle(staging, places[at], template, results)
         if type(template) in (Out, Node) and places[at].kind != "tensor":
             left = [s.left[at] if at in s.left else t.changes[at][1] for s, t in ((a, b), (b, a))]
-            staging.choice(places[at].read(), left, heap)
+            found.append((places[at].read(), left))
     if a.dead and b.dead:
         raise Raised
     if type(value) is Conflict:
@@ -76,7 +77,8 @@ def _join(
         )
     chosen = thawed(value, results)
     if type(value) in (Out, Node):
-        staging.choice(chosen, [s.given for s in sides], heap)
+        found.append((chosen, [s.given for s in sides]))
+    staging.choices(found, heap)
     return (thawed(kind, results), chosen), sides
 
 

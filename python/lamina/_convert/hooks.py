@@ -432,6 +432,10 @@ class Converted(Hooks):
         if id(x) in self.staging.chosen and not self.watch.closed:
             self.staging.written(x, self.watch.kept)
 
+    def target(self, x: Any) -> Any:
+        self._written(x)
+        return x
+
     def stored(self, value: Any, target: Any, text: str) -> Any:
         self._written(target)
         return super().stored(value, target, text)

@@ -57,6 +57,7 @@ class Loop:
         self.heap.names[id(box)] = "loop"
         self.state: State = self.heap.state()
         self.carried: dict[Any, _Carried] = {}
+        self.left: list[Any] = []  # what the body leaves in the places, when it was traced last
         self.emptied: dict[Any, tuple[Place, str]] = {}  # variables that cannot be carried, and why
         self.temporary = set(temporary.split())  # variables that no iteration and nothing after them reads
         wanted = set(names.split())
@@ -121,6 +122,7 @@ class Loop:
         def flat(parameters: list[Tensor]) -> list[Tensor]:
             outs.clear()
             after.clear()
+            self.left.clear()
 
             def run() -> Any:
                 given = self._install(parameters[:n])
@@ -128,6 +130,7 @@ class Loop:
                 self._refuse_writes(given)
                 for c in self.carried.values():
                     now = c.place.read()
+                    self.left.append(now)
                     if type(c.given) is Maybe and type(now) is not Maybe and now is not MISSING:
                         now = Maybe(now, True)
                     after.append(frozen(now, outs, numbers=True))
@@ -229,14 +232,16 @@ class Loop:
         return flat
 
     def _after(self, results: list[Tensor]) -> None:
-        at = 0
-        for c in self.carried.values():
+        at, found = 0, []
+        for c, left in zip(self.carried.values(), self.left, strict=True):
             value = thawed(c.template, results[at : at + len(c.leaves)])
             value = value.value if type(value) is Maybe and self.runs else value
             c.place.write(value)
             if c.place.kind != "tensor":
-                self.staging.choice(value, [c.given], self.heap)
+                found.append((value, [c.given, left]))
             at += len(c.leaves)
+        self.left.clear()
+        self.staging.choices(found, self.heap)
         for place, why in self.emptied.values():
             self.staging.unbind(place, why, _REMEDY)
 

@@ -106,7 +106,9 @@ def parts_of(x: Any) -> list[Any]:
     """What the parts of the template of a container or object are made of."""
     if type(x) is Maybe:
         return [x.value, x.flag]
-    return list(x if isinstance(x, (list, tuple)) else (x if isinstance(x, dict) else x.__dict__).values())
+    if isinstance(x, (list, tuple)):
+        return list(x)
+    return list((x if isinstance(x, dict) else getattr(x, "__dict__", {})).values())
 
 
 def thawed(template: Any, results: list[Any]) -> Any:

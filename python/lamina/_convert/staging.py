@@ -11,7 +11,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._convert.errors import ConversionError, Raised, another, refusal, without_frames
-from lamina._convert.merging import frozen
+from lamina._convert.merging import MOST_DEEP, frozen, parts_of
 from lamina._convert.recursion import Recursions
 from lamina._convert.signals import MISSING, NORMAL, RETURN, Signal
 from lamina._convert.state import Heap, Place, State
@@ -230,20 +230,52 @@ class Staging:
                 self.chosen.setdefault(id(made), [made]).append(x)
                 self.chosen.setdefault(id(x), [x]).append(made)
 
+    def choices(self, found: list[tuple[Any, list[Any]]], heap: Heap) -> None:
+        """Notes of objects that were made, and of their parts, what they are on each side, where several may be one."""
+        became: dict[tuple[int, int], list[Any]] = {}
+        # No function that calls itself: what it holds would count as in use until it is collected.
+        stack = [(made, left, side, 0) for made, lefts in found for side, left in enumerate(lefts)]
+        while stack:
+            made, left, side, depth = stack.pop()
+            if made is left or type(made) is not type(left) or type(made) in PLAIN - {Tensor}:
+                continue
+            self.choice(made, [left], heap)
+            others = became.setdefault((side, id(left)), [])
+            for other in others:
+                if other is not made:
+                    self.chosen.setdefault(id(made), [made]).append(other)
+                    self.chosen.setdefault(id(other), [other]).append(made)
+            others.append(made)
+            if depth < MOST_DEEP and type(made) is not Tensor:
+                stack.extend((a, b, side, depth + 1) for a, b in zip(parts_of(made), parts_of(left)))
+
     def written(self, x: Any, kept: list[Any]) -> None:
         """Refuses a write to an object that a traced test chose, or chose among, while the other one is in use.
 
         `kept` is held besides by the watch of the trace.
         """
-        for other in self.chosen.get(id(x), ())[1:]:
-            # Held by this loop (the slice, the name, the call), by its own list and by one for each partner.
-            ours = 3 + len(self.chosen[id(other)]) + sum(k is other for k in kept)
-            if sys.getrefcount(other) > ours:
+        for key in [id(other) for other in self.chosen.get(id(x), ())[1:]]:
+            if self._in_use(key, kept, frozenset()):
                 raise refusal(
                     "a write to an array or container that a traced test or loop chose: the ones it chose among are "
                     "still in use, and would not be written",
                     "Take a copy first (x = x.copy(), dict(d), list(l)), or write before the choice.",
                 )
+
+    def _in_use(self, key: int, kept: list[Any], seen: frozenset[int]) -> bool:
+        """Whether one of the `chosen` is held by others than these lists, and containers that only these lists hold."""
+        x = self.chosen[key][0]
+        # Held by this name, the call below, its own list and by one for each partner.
+        more = sys.getrefcount(x) - 2 - len(self.chosen[key]) - sum(k is x for k in kept)
+        for other in self.chosen:
+            if more <= 0:
+                break
+            holder = self.chosen[other][0]
+            times = 0 if type(holder) is Tensor else sum(p is x for p in parts_of(holder))
+            del holder
+            if times and other not in seen and not self._in_use(other, kept, seen | {key}):
+                more -= times
+        return more > 0
 
     # --- variables without a value ---
 

@@ -352,6 +352,25 @@ class _Converter(Expressions):
         found = [f for f in reversed(self.functions) if name in f.locals]
         return found[:1]
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        alone = len(node.targets) == 1 and isinstance(node.targets[0], (ast.Attribute, ast.Subscript))
+        for target in node.targets:
+            self._tell(target, alone)
+        return node
+
+    def _tell(self, target: Any, alone: bool) -> None:
+        """Lets the program know what is written to; that which a plain name alone holds, it is told with the value."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for t in target.elts:
+                self._tell(t, False)
+        elif isinstance(target, ast.Starred):
+            self._tell(target.value, False)
+        elif isinstance(target, (ast.Attribute, ast.Subscript)) and not (
+            alone and isinstance(target.value, ast.Name)
+        ):
+            target.value = call("target", target, target.value)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         target = node.target
         node.value = self.visit(node.value)
