@@ -360,6 +360,10 @@ ConvDims conv_dims(const Node& n) {
   return d;
 }
 
+Value Builder::cumsum(const Value& x, int64_t dimension, bool reverse) {
+  return make(Op::cumsum, {{x}}, intern_attrs({{Attr::dimension, dimension}, {Attr::reverse, reverse}}));
+}
+
 Values Builder::reduce_window(std::span<const Value> operands, std::span<const Value> inits,
                               ComputationPtr body, const WindowDims& w) {
   Values all(operands.begin(), operands.end());

@@ -141,6 +141,7 @@ class Builder {
   // With a binary elementwise op and the init given; e.g. (Op::add, 0).
   Value reduce(const Value& x, Op op, const Value& init, std::span<const int64_t> dims);
   Value reduce_sum(const Value& x, std::span<const int64_t> dims);
+  Value cumsum(const Value& x, int64_t dimension, bool reverse = false);
   Value dot_general(const Value& lhs, const Value& rhs, const DotDims& dims);
   Value convolution(const Value& lhs, const Value& rhs, const ConvDims& dims);
   Values reduce_window(std::span<const Value> operands, std::span<const Value> inits, ComputationPtr body,

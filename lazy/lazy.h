@@ -128,6 +128,9 @@ DType inexact_type(DType dtype);
 // The element type of a sum or product of `count` elements, as in NumPy: 64 bits for integers; for booleans,
 // whose sum is a count, the default integer where it holds it.
 DType sum_type(DType dtype, int64_t count);
+// Running sums of up to so many elements are made one after the other, as in NumPy, by a scan, which can
+// become part of the loops around it; those of more are the op cumsum.
+inline constexpr int64_t kSumsInTurn = 64;
 
 // --- numbers whose type is not decided (see Lazy::wide) ---
 

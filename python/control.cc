@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "lazy/control.h"
+#include "lazy/lazy.h"
 #include "python/tensor.h"
 #include "trace/rules/loops.h"
 
@@ -49,6 +50,7 @@ void add_control(py::module_& m) {
       "the "
       "rows that are left by `batched`.");
   m.attr("CHECKPOINT_SQRT") = trace::kRootOfSteps;
+  m.attr("SUMS_IN_TURN") = lazy::kSumsInTurn;
   m.def("while_loop",
         [](std::string what, const Function& test, const Function& body, const py::sequence& carry,
            const py::function& leaf, std::optional<int64_t> checkpoint) {

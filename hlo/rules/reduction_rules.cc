@@ -1,8 +1,9 @@
-// Type and evaluation rules of reduce, reduce_window, select_and_scatter and sort.
+// Type and evaluation rules of reduce, reduce_window, select_and_scatter, sort and cumsum.
 #include <algorithm>
 #include <numeric>
 
 #include "hlo/reduce_tree.h"
+#include "hlo/reference_cumsum.h"
 #include "hlo/rules/support.h"
 
 namespace lamina::hlo {
@@ -141,6 +142,13 @@ TypeOr sort_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(
       check_region("the comparator", a.computation(Attr::body), parameters, {{predicate}}));
   return results_type(t);
+}
+
+TypeOr cumsum_type(Types t, const Attrs& a) {
+  LAMINA_RETURN_IF_ERROR(check_arrays(t));
+  LAMINA_RETURN_IF_ERROR(check_dims("dimension", Dims{a.integer(Attr::dimension)}, t[0]->rank()));
+  if (t[0]->dtype == DType::kBool) return invalid("sums numbers, not bool");
+  return t[0];
 }
 
 // --- evaluation ---
@@ -360,6 +368,15 @@ absl::Status eval_sort(const Node& n, EvalIn in, EvalOut out) {
   return status;
 }
 
+absl::Status eval_cumsum(const Node& n, EvalIn in, EvalOut out) {
+  const Dims& dims = in[0]->dims();
+  const auto d = static_cast<size_t>(n.attrs().integer(Attr::dimension));
+  reference_cumsum(in[0]->dtype(), product(std::span(dims).first(d)), dims[d],
+                   product(std::span(dims).subspan(d + 1)), n.attrs().flag(Attr::reverse), in[0]->data(),
+                   out[0]->element(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void add_reduction_rules(OpTable& table) {
@@ -371,6 +388,7 @@ void add_reduction_rules(OpTable& table) {
   row(Op::reduce_window, reduce_window_type, eval_reduce_window);
   row(Op::select_and_scatter, select_and_scatter_type, eval_select_and_scatter);
   row(Op::sort, sort_type, eval_sort);
+  row(Op::cumsum, cumsum_type, eval_cumsum);
 }
 
 }  // namespace lamina::hlo

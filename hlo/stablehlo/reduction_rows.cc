@@ -1,6 +1,7 @@
 // Rows of reductions, windows, sorting and map.
 #include <algorithm>
 
+#include "hlo/cumsum_window.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -58,10 +59,13 @@ void reduce_window(OpReader& r) {
   const std::span<const Value> arrays(all.data(), all.size() / 2);
   const ComputationPtr body = r.region(0, twice(arrays));
   if (!body) return;
-  r.yield_all(
-      r.b.reduce_window(arrays, std::span(all).subspan(arrays.size()), body,
-                        {r.ints({"window_dimensions"}), r.ints({"window_strides"}),
-                         r.ints({"base_dilations"}), r.ints({"window_dilations"}), r.ints({"padding"})}));
+  const auto inits = std::span(all).subspan(arrays.size());
+  const WindowDims window{r.ints({"window_dimensions"}), r.ints({"window_strides"}),
+                          r.ints({"base_dilations"}), r.ints({"window_dilations"}), r.ints({"padding"})};
+  if (const Value sums = cumsum_of_window(r.b, arrays, inits, *body, window))
+    r.yield(sums);
+  else
+    r.yield_all(r.b.reduce_window(arrays, inits, body, window));
 }
 
 void select_and_scatter(OpReader& r) {

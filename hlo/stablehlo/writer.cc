@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "hlo/builder.h"
+#include "hlo/cumsum_window.h"
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
@@ -230,6 +231,8 @@ class Writer {
         return branches(n, names);
       case Op::scan:
         return scan(n, names);
+      case Op::cumsum:
+        return in_place(window_of_cumsum(n), n, names);
       case Op::call:
         return call(n, names);
       case Op::custom_call:
@@ -264,6 +267,19 @@ class Writer {
     }
     names[&n] = generic(n, str_cat(is_chlo(def.name) ? "chlo." : "stablehlo.", def.name), operands, types,
                         attrs, regions, result_types(n));
+    return absl::OkStatus();
+  }
+
+  // Another computation in the place of a node.
+  absl::Status in_place(const absl::StatusOr<ComputationPtr>& c, const Node& n, Names& names) {
+    if (!c.ok()) return c.status();
+    const Texts operands = operand_names(names, n);
+    Names inner;
+    for (size_t i = 0; i < operands.size(); ++i) inner[(*c)->parameters()[i].node()] = {operands[i]};
+    for (const Node* part : (*c)->nodes())
+      if (part->op() != Op::parameter) LAMINA_RETURN_IF_ERROR(node(*part, inner));
+    Texts& out = names[&n];
+    for (const Value& root : (*c)->roots()) out.push_back(inner.at(root.node())[root.index()]);
     return absl::OkStatus();
   }
 

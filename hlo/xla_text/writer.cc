@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "hlo/builder.h"
+#include "hlo/cumsum_window.h"
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
@@ -191,6 +192,8 @@ class Writer {
         return branches(n, operands, body);
       case Op::scan:
         return in_place(lower_scan(n), operands, body);
+      case Op::cumsum:
+        return in_place(window_of_cumsum(n), operands, body);
       case Op::optimization_barrier:
         return barrier(n, operands, body);
       case Op::broadcast_in_dim:

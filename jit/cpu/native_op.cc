@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {hlo::Op::reduce_window, make_reduce_window},
     {hlo::Op::select_and_scatter, make_select_and_scatter},
     {hlo::Op::sort, make_sort},
+    {hlo::Op::cumsum, make_cumsum},
     {hlo::Op::rng_bit_generator, make_rng_bit_generator},
     {hlo::Op::scan, make_scan},
     {hlo::Op::transpose, make_transpose},

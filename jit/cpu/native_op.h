@@ -42,6 +42,8 @@ NativeOp make_select_and_scatter(const hlo::Node& node);
 NativeOp make_sort(const hlo::Node& node);
 // Of each line of results the first `count` elements only.
 NativeOp make_sort_of_first(const hlo::Node& node, int64_t count);
+// Without `run` for floats of less than 32 bits.
+NativeOp make_cumsum(const hlo::Node& node);
 NativeOp make_rng_bit_generator(const hlo::Node& node);
 // Without `run` where the body does anything but combine carry and element.
 NativeOp make_scan(const hlo::Node& node);

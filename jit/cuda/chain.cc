@@ -16,13 +16,10 @@ constexpr size_t kMostInstructions = 1000;
 
 class ChainStep final : public QueueStep {
  public:
-  // `anywhere`: the same of buffers that begin anywhere, where a schedule is exact.
-  ChainStep(CudaKernels& kernels, std::shared_ptr<const CudaKernel> kernel,
-            std::shared_ptr<const CudaKernel> anywhere, std::span<const ChainedLaunch> launches,
+  ChainStep(CudaKernels& kernels, AlignedKernel kernel, std::span<const ChainedLaunch> launches,
             const ChainPlan& plan, int64_t rows, int64_t work)
       : QueueStep(kernels),
         kernel_(std::move(kernel)),
-        anywhere_(std::move(anywhere)),
         line_(launches[0].line),
         blocks_(plan.blocks),
         work_(work) {
@@ -41,10 +38,9 @@ class ChainStep final : public QueueStep {
 
   absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
     absl::InlinedVector<uint64_t, 32> values(values_.begin(), values_.end());
-    uint64_t odd = 0;
-    for (const auto& [at, place] : addresses_) odd |= values[at] = frame.at[place].bits();
-    const CudaKernel& kernel = odd % kGridAlign != 0 && anywhere_ ? *anywhere_ : *kernel_;
-    const absl::StatusOr<FunctionHandle> function = kernel.function(queue.gpu(), kGridChain);
+    uint64_t begins = 0;
+    for (const auto& [at, place] : addresses_) begins |= values[at] = frame.at[place].bits();
+    const absl::StatusOr<FunctionHandle> function = kernel_.of(begins).function(queue.gpu(), kGridChain);
     if (!function.ok()) return line_.add_to(function.status());
     absl::InlinedVector<void*, 32> parameters;
     for (uint64_t& v : values) parameters.push_back(&v);
@@ -59,12 +55,12 @@ class ChainStep final : public QueueStep {
   size_t calls() const override { return 1; }
   int64_t kernel_runs() const override { return 1; }
   int64_t work() const override { return work_; }
-  std::vector<const KernelText*> kernels() const override { return {&kernel_->text()}; }
+  std::vector<const KernelText*> kernels() const override { return {&kernel_.kernel->text()}; }
   std::string describe() const override { return what_; }
   void place(const Placing&) override {}  // its steps have been
 
  private:
-  const std::shared_ptr<const CudaKernel> kernel_, anywhere_;
+  const AlignedKernel kernel_;
   const UserLine line_;
   const int64_t blocks_, work_;
   std::vector<uint64_t> values_;                   // of parameters, but for addresses
@@ -130,21 +126,12 @@ std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability
   }
   if (parameters * sizeof(int64_t) <= kMostGridParameters && instructions <= kMostInstructions) {
     const ChainPlan plan = chain_plan(chain, rows, block);
-    std::vector<GridPart> parts, inexact;
-    bool exact = false;
-    for (size_t i = 0; i < chain.size(); ++i) {
-      parts.push_back({*chain[i].kernel, plan.schedules[i]});
-      exact |= plan.schedules[i].exact;
-      inexact.push_back(parts.back());
-      inexact.back().schedule.exact = false;
-    }
-    absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
-        kernels.get(std::move(parts), capability, CudaKernels::Code::kNow);
-    absl::StatusOr<std::shared_ptr<const CudaKernel>> anywhere = nullptr;
-    if (exact) anywhere = kernels.get(std::move(inexact), capability, CudaKernels::Code::kLater);
-    if (kernel.ok() && anywhere.ok())
-      return std::make_unique<ChainStep>(kernels, *std::move(kernel), *std::move(anywhere), launches, plan,
-                                         rows, work);
+    std::vector<GridPart> parts;
+    for (size_t i = 0; i < chain.size(); ++i) parts.push_back({*chain[i].kernel, plan.schedules[i]});
+    absl::StatusOr<AlignedKernel> kernel =
+        kernels.get_aligned(std::move(parts), capability, CudaKernels::Code::kNow);
+    if (kernel.ok())
+      return std::make_unique<ChainStep>(kernels, *std::move(kernel), launches, plan, rows, work);
   }
   return std::make_unique<StepsInTurn>(kernels, steps);
 }

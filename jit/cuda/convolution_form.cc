@@ -16,33 +16,23 @@ constexpr size_t kLeastSpatialDims = 2, kMostSpatialDims = 3;
 
 absl::Status no_form(const char* why) { return absl::UnimplementedError(why); }
 
-// One dimension of a convolution, as the library has it: of `input` elements and padding around them, windows
-// of `window` elements lie `stride` apart, at `output` positions.
+// One dimension of a convolution, as the library has it: of `input` elements and so much padding before them,
+// windows of `filter` elements lie `stride` apart, at `output` positions.
 struct WindowedDim {
-  int64_t input, filter, output, stride, dilation, padding_before;
+  int64_t input, filter, output, stride, dilation, padding;
 };
 int64_t spanned(int64_t count, int64_t dilation) { return (count - 1) * dilation + 1; }
 
-// How much has to follow so that there are as many positions; where there is a choice, as much as before.
-// None: some of the input would have to go.
-std::optional<int64_t> padding_after(const WindowedDim& d) {
-  const int64_t least =
-      spanned(d.output, d.stride) - 1 + spanned(d.filter, d.dilation) - d.input - d.padding_before;
-  const int64_t most = least + d.stride - 1;
-  if (d.padding_before >= least && d.padding_before <= most) return d.padding_before;
-  if (most < 0) return std::nullopt;
-  return std::max<int64_t>(least, 0);
-}
-
 absl::Status add_dim(ConvolutionForm& form, const WindowedDim& d) {
-  const std::optional<int64_t> after = padding_after(d);
-  if (d.padding_before < 0 || !after) return no_form("it has no padding below 0");
+  // How much has to follow so that there are as many positions.
+  const int64_t least = spanned(d.output, d.stride) - 1 + spanned(d.filter, d.dilation) - d.input - d.padding,
+                most = least + d.stride - 1;
+  if (d.padding < 0 || most < 0) return no_form("it has no padding below 0");
   // On devices, f32 with groups and paddings that differ gave wrong numbers: neither is asked for.
-  if (d.padding_before != *after) return no_form("the paddings of a dimension differ");
+  if (d.padding < least || d.padding > most) return no_form("the paddings of a dimension differ");
   form.strides.push_back(d.stride);
   form.dilations.push_back(d.dilation);
-  form.padding_before.push_back(d.padding_before);
-  form.padding_after.push_back(*after);
+  form.paddings.push_back(d.padding);
   return absl::OkStatus();
 }
 
@@ -80,7 +70,7 @@ ConvolutionForm::Tensor with_features_first(ConvolutionForm::Tensor t) {
 }
 
 absl::StatusOr<ConvolutionForm> forward(const ConvShape& s) {
-  ConvolutionForm out{ConvolutionKind::kForward, {input_of(s), filter_of(s), output_of(s)}, {}, {}, {}, {}};
+  ConvolutionForm out{ConvolutionKind::kForward, {input_of(s), filter_of(s), output_of(s)}};
   for (const ConvDim& d : s.spatial) {
     if (d.input_dilation > 1 && d.input > 1)
       return no_form("it has no dilated input in a forward convolution");
@@ -96,11 +86,7 @@ absl::StatusOr<ConvolutionForm> forward(const ConvShape& s) {
 absl::StatusOr<ConvolutionForm> backward_filter(const ConvShape& s) {
   ConvolutionForm out{ConvolutionKind::kBackwardFilter,
                       {with_features_first(input_of(s)), with_features_first(filter_of(s)),
-                       with_features_first(output_of(s))},
-                      {},
-                      {},
-                      {},
-                      {}};
+                       with_features_first(output_of(s))}};
   for (const ConvDim& d : s.spatial) {
     if (d.input_dilation > 1 && d.input > 1)
       return no_form("it has no dilated input in the gradient of a filter");
@@ -114,12 +100,8 @@ absl::StatusOr<ConvolutionForm> backward_filter(const ConvShape& s) {
 
 absl::StatusOr<ConvolutionForm> backward_data(const ConvShape& s) {
   ConvolutionForm out{ConvolutionKind::kBackwardData,
-                      {input_of(s), with_features_first(filter_of(s)), output_of(s)},
-                      {},
-                      {},
-                      {},
-                      {},
-                      true};
+                      {input_of(s), with_features_first(filter_of(s)), output_of(s)}};
+  out.flips = true;
   for (const ConvDim& d : s.spatial) {
     if (d.stride > 1 && d.output > 1) return no_form("it has no stride beside a dilated input");
     const int64_t before = spanned(d.filter, d.filter_dilation) - 1 - d.pad_low;
@@ -138,23 +120,44 @@ bool looks_like_filter_gradient(const ConvShape& s) {
   return s.window() > s.positions();
 }
 
-// Whether elements lie densely in the order of the dimensions, or in that with the features last. Of other
-// orders, a filter's above all, the library reads the wrong elements without a word.
-bool is_packed(const ConvolutionForm::Tensor& t) {
-  const size_t rank = t.dims.size();
-  const auto lies_in = [&](bool features_last) {
-    int64_t step = 1;
-    const auto next = [&](size_t d) {
-      const bool fits = t.dims[d] == 1 || t.strides[d] == step;
-      step *= t.dims[d];
-      return fits;
-    };
-    bool fits = !features_last || next(1);
-    for (size_t d = rank; d-- > 2;) fits = next(d) && fits;
-    if (!features_last) fits = next(1) && fits;
-    return next(0) && fits;
+// The strides of dense arrays whose features lie before the spatial dimensions, or last.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims, bool features_last) {
+  std::vector<int64_t> out(dims.size());
+  int64_t step = 1;
+  const auto next = [&](size_t d) {
+    out[d] = step;
+    step *= dims[d];
   };
-  return lies_in(false) || lies_in(true);
+  if (features_last) next(1);
+  for (size_t d = dims.size(); d-- > 2;) next(d);
+  if (!features_last) next(1);
+  next(0);
+  return out;
+}
+
+bool lies_densely(const ConvolutionForm::Tensor& t, bool features_last) {
+  const std::vector<int64_t> dense = dense_strides(t.dims, features_last);
+  for (size_t d = 0; d < dense.size(); ++d)
+    if (t.dims[d] > 1 && t.strides[d] != dense[d]) return false;
+  return true;
+}
+
+// Of arrays in other orders, filters above all, the library reads the wrong elements without a word: it gets
+// copies, in the order of the first array that has one.
+void make_dense(ConvolutionForm& form) {
+  std::optional<bool> features_last;
+  for (const ConvolutionForm::Tensor& t : form.tensors)
+    if (const bool first = lies_densely(t, false); !features_last && first != lies_densely(t, true))
+      features_last = !first;
+  for (ConvolutionForm::Tensor& t : form.tensors)
+    if (!lies_densely(t, false) && !lies_densely(t, true)) {
+      t.copied = std::move(t.strides);
+      t.strides = dense_strides(t.dims, features_last.value_or(true));
+    }
+}
+bool has_copies(const ConvolutionForm& form) {
+  return std::any_of(form.tensors.begin(), form.tensors.end(),
+                     [](const ConvolutionForm::Tensor& t) { return !t.copied.empty(); });
 }
 
 // Some extents of 1, in front, with the strides that a dense array has there.
@@ -194,15 +197,15 @@ absl::StatusOr<std::vector<ConvolutionForm>> convolution_forms(const ConvShape& 
   absl::Status why;
   for (const Make make : makes) {
     absl::StatusOr<ConvolutionForm> form = make(s);
-    if (form.ok() && !std::all_of(form->tensors.begin(), form->tensors.end(), is_packed))
-      form =
-          no_form("an array lies neither with its features before the spatial dimensions nor with them last");
-    if (form.ok())
+    if (form.ok()) {
+      make_dense(*form);
       out.push_back(*std::move(form));
-    else if (why.ok())
+    } else if (why.ok()) {
       why = form.status();
+    }
   }
   if (out.empty()) return why;
+  std::stable_partition(out.begin(), out.end(), [](const ConvolutionForm& f) { return !has_copies(f); });
   return out;
 }
 

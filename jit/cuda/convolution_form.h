@@ -16,23 +16,23 @@ enum class ConvolutionKind { kForward, kBackwardData, kBackwardFilter };
 
 struct ConvolutionForm {
   // Extents and strides in elements of [batch, features, spatial...], of a filter of [output features, input
-  // features of a group, spatial...].
+  // features of a group, spatial...]. They are dense, with features before the spatial dimensions or last.
   struct Tensor {
     std::vector<int64_t> dims, strides;
+    std::vector<int64_t> copied = {};  // strides of the array that this is a copy of; empty: it is none
   };
 
   ConvolutionKind kind;
   std::array<Tensor, 3>
       tensors;  // the operands and the result, whatever they are in a convolution of the kind
-  // By spatial dimension, of which there are 2 or 3.
-  std::vector<int64_t> strides, dilations, padding_before, padding_after;
+  // By spatial dimension, of which there are 2 or 3; as much padding lies behind as before.
+  std::vector<int64_t> strides = {}, dilations = {}, paddings = {};
   bool flips = false;  // reads the filter backwards
 };
 
-// All that give the same numbers, the likeliest first; or in words why there is none. Their arrays are dense,
-// with features before the spatial dimensions or last. None of them needs a copy: a filter's gradient is a
-// convolution whose batch and features are swapped, and an input's is one whose input is dilated by the
-// stride and whose filter is reversed in memory, which is read backwards again.
+// All that give the same numbers, those without copies first, then the likeliest; or in words why there is
+// none. A filter's gradient is a convolution whose batch and features are swapped, and an input's is one
+// whose input is dilated by the stride and whose filter is reversed in memory, which is read backwards again.
 absl::StatusOr<std::vector<ConvolutionForm>> convolution_forms(const hlo::ConvShape& shape);
 
 }  // namespace lamina::jit::cuda

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "hlo/conv_shape.h"
@@ -86,6 +88,25 @@ constexpr std::pair<DnnNumericalNote, Unwanted> kUnwanted[] = {
 // What an array of so many bytes is aligned to that may follow others in an arena.
 int64_t array_alignment(int64_t bytes) { return std::min(kArenaAlignment, bytes & -bytes); }
 
+// The order in which the array's dimensions lie in its copy. They are told by their strides.
+std::optional<hlo::Dims> order_of_copy(const hlo::Type& array, const ConvolutionForm::Tensor& copy) {
+  if (copy.copied.empty()) return std::nullopt;
+  const hlo::Dims strides = hlo::row_major_strides(array.dims);
+  hlo::Dims out(strides.size());
+  std::iota(out.begin(), out.end(), int64_t{0});
+  // How far apart the dimension's elements lie in the copy; of one element it matters nothing.
+  const auto stride_in_copy = [&](int64_t dim) {
+    const auto d = static_cast<size_t>(dim);
+    for (size_t i = 0; i < copy.dims.size(); ++i)
+      if (array.dims[d] > 1 && copy.dims[i] == array.dims[d] && copy.copied[i] == strides[d])
+        return copy.strides[i];
+    return int64_t{0};
+  };
+  std::stable_sort(out.begin(), out.end(),
+                   [&](int64_t a, int64_t b) { return stride_in_copy(a) > stride_in_copy(b); });
+  return out;
+}
+
 double multiplications(const ConvShape& s) {
   double work = static_cast<double>(s.output_batch()) * static_cast<double>(s.output_features) *
                 static_cast<double>(s.filter_input);
@@ -134,8 +155,8 @@ struct Convolution::Descriptions {
         .set(kSpatialDims, static_cast<int64_t>(form.strides.size()))
         .set(kStrides, all(form.strides))
         .set(kDilations, all(form.dilations))
-        .set(kPaddingBefore, all(form.padding_before))
-        .set(kPaddingAfter, all(form.padding_after))
+        .set(kPaddingBefore, all(form.paddings))
+        .set(kPaddingAfter, all(form.paddings))
         .finalize();
     if (!convolution.ok()) return convolution.status();
     if (of.compute == DnnType::kF64)
@@ -257,7 +278,7 @@ std::string Convolution::describe() const {
                d.operation.name, ", engine ", plan.engine);
     if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
   }
-  return out;
+  return out + cuda::describe(copies_, {"input", "filter", "result"});
 }
 
 absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
@@ -355,9 +376,12 @@ Convolutions::MadePlan Convolutions::described(const Dnn& dnn, const Node& node,
           str_cat("it has no convolutions of ", hlo::info(node.operand_type(i)->dtype).name));
   auto out = std::make_unique<Convolution>();
   out->dnn_ = &dnn;
-  // Operands may be slices of arrays, one after the other.
-  for (size_t i = 0; i < 2; ++i) out->alignment_[i] = array_alignment(node.operand_type(i)->bytes());
-  out->alignment_[2] = array_alignment(node.type()->bytes());
+  for (size_t i = 0; i < kIds.size(); ++i) {
+    const hlo::Type& array = i == 2 ? *node.type() : *node.operand_type(i);
+    out->copies_[i] = order_of_copy(array, form.tensors[i]);
+    // Operands may be slices of arrays, one after the other.
+    out->alignment_[i] = out->copies_[i] ? kArenaAlignment : array_alignment(array.bytes());
+  }
   auto made = std::make_shared<Convolution::Descriptions>(dnn, form);
   made->is_fast = node.numerics() == hlo::Numerics::kFast;
   if (const DnnStatus status = made->make(*types, form, out->alignment_); status != DnnStatus::kSuccess)

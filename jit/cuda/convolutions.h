@@ -23,6 +23,7 @@
 #include "hlo/graph.h"
 #include "hlo/mutex.h"
 #include "jit/client/client.h"
+#include "jit/cuda/array_copies.h"
 #include "jit/cuda/convolution_form.h"
 #include "jit/cuda/dnn.h"
 #include "jit/cuda/queue.h"
@@ -36,6 +37,7 @@ class Convolution {
     Address input, filter, result, workspace;
   };
 
+  const ArrayCopies& copies() const { return copies_; }
   // Of the work space, which begins at any address.
   int64_t workspace_bytes() const;
   absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
@@ -61,6 +63,7 @@ class Convolution {
   const Dnn* dnn_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;
   std::vector<Choice> choices_;
+  ArrayCopies copies_;
   std::array<int64_t, 3> alignment_{};  // of the operands and the result
 };
 

@@ -106,6 +106,23 @@ absl::StatusOr<std::shared_ptr<const CudaKernel>> CudaKernels::get(std::vector<G
   return made;
 }
 
+absl::StatusOr<AlignedKernel> CudaKernels::get_aligned(std::vector<GridPart> parts, int capability,
+                                                       Code code) {
+  std::vector<GridPart> inexact;
+  if (std::any_of(parts.begin(), parts.end(), [](const GridPart& p) { return p.schedule.exact; })) {
+    inexact = parts;
+    for (GridPart& p : inexact) p.schedule.exact = false;
+  }
+  absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel = get(std::move(parts), capability, code);
+  if (!kernel.ok()) return kernel.status();
+  AlignedKernel out{*std::move(kernel)};
+  if (inexact.empty()) return out;
+  kernel = get(std::move(inexact), capability, Code::kLater);
+  if (!kernel.ok()) return kernel.status();
+  out.anywhere = *std::move(kernel);
+  return out;
+}
+
 absl::StatusOr<std::string> CudaKernels::ptx_locked(const CudaKernel& kernel, int capability) {
   if (!kernel.ptx_.empty()) return kernel.ptx_;
   if (!generator_) generator_ = PtxGenerator::create(library_);

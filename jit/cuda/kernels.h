@@ -77,6 +77,17 @@ class CudaKernel {
   mutable std::atomic<const Found*> found_{nullptr};  // the last of them
 };
 
+// A kernel with schedules that are exact, and the same for buffers that begin anywhere.
+struct AlignedKernel {
+  std::shared_ptr<const CudaKernel> kernel;
+  std::shared_ptr<const CudaKernel> anywhere = nullptr;  // null where no schedule is exact
+
+  // `begins`: all bits that are set in an address of a buffer.
+  const CudaKernel& of(uint64_t begins) const {
+    return begins % kGridAlign != 0 && anywhere ? *anywhere : *kernel;
+  }
+};
+
 // Since the process began, but for `kernels`: those that there are.
 struct CudaKernelStats {
   int64_t generated = 0, assembled = 0, loaded = 0;  // PTX, machine code, and that from disk
@@ -92,6 +103,8 @@ class CudaKernels {
   enum class Code : uint8_t { kNow, kLater };
   absl::StatusOr<std::shared_ptr<const CudaKernel>> get(std::vector<GridPart> parts, int capability,
                                                         Code code);
+  // That for buffers that begin anywhere is made later.
+  absl::StatusOr<AlignedKernel> get_aligned(std::vector<GridPart> parts, int capability, Code code);
   // Machine code for devices of this capability; NotFound where there is only PTX.
   absl::StatusOr<std::string> machine_code(const CudaKernel& kernel, int capability);
   absl::StatusOr<std::string> ptx(const CudaKernel& kernel, int capability);

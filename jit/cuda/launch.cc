@@ -18,14 +18,14 @@ namespace {
 
 // One kernel for certain arguments.
 struct Launched {
-  std::shared_ptr<const CudaKernel> kernel;
+  AlignedKernel kernel;
   GridPlan plan;
-  // Of a schedule that is exact, the same for buffers that begin anywhere.
-  std::shared_ptr<const CudaKernel> anywhere = nullptr;
   std::vector<int64_t> args = {};
   std::vector<uint64_t> fixed = {};  // parameters behind the buffers, the same in each run: `args` first
   std::vector<int> places = {};      // by buffer
   int scratch = -1;                  // of the plan
+
+  const LoopKernel& spec() const { return kernel.kernel->spec(); }
 };
 
 // What the buffers of a sequence's parts are: values by their slots, or memory that the parts share.
@@ -87,8 +87,8 @@ class LaunchStep final : public QueueStep {
     }
     overwrites_ = buffers.overwrites();
     if (is_chainable(sequence)) {
-      row_accesses_ = row_accesses_of(launched_[0].kernel->spec(), sequence.parts[0].loop);
-      slots_ = launched_[0].places;
+      row_accesses_ = row_accesses_of(launched_[0].spec(), sequence.parts[0].loop);
+      for (RowAccess& a : row_accesses_) a.slot = launched_[0].places[static_cast<size_t>(a.slot)];
     }
   }
   static bool is_chainable(const KernelSequence& sequence) {
@@ -116,18 +116,16 @@ class LaunchStep final : public QueueStep {
   }
   int64_t kernel_runs() const override { return static_cast<int64_t>(launched_.size()); }
   int64_t work() const override { return work_; }
-  std::vector<const KernelText*> kernels() const override { return {&launched_.back().kernel->text()}; }
+  std::vector<const KernelText*> kernels() const override {
+    return {&launched_.back().kernel.kernel->text()};
+  }
   std::string describe() const override { return what_; }
   std::vector<MayOverwrite> overwrites() const override { return overwrites_; }
   std::vector<int64_t> scratch_bytes() const override { return scratch_; }
   int64_t leading() const override { return row_accesses_.empty() ? 0 : launched_[0].args[0]; }
-  std::vector<RowAccess> row_accesses() const override {
-    std::vector<RowAccess> out = row_accesses_;
-    for (RowAccess& a : out) a.slot = slots_[static_cast<size_t>(a.slot)];
-    return out;
-  }
+  std::vector<RowAccess> row_accesses() const override { return row_accesses_; }
   ChainedLaunch chained() const {
-    return {&launched_[0].kernel->spec(), launched_[0].args, launched_[0].places, line_};
+    return {&launched_[0].spec(), launched_[0].args, launched_[0].places, line_};
   }
   void place(const Placing& placing) override {
     const auto part = [&](int number) { return placing.plan.scratch[static_cast<size_t>(number)].place; };
@@ -145,9 +143,9 @@ class LaunchStep final : public QueueStep {
     absl::InlinedVector<uint64_t, 32> values(most);
     absl::InlinedVector<void*, 32> parameters(most);
     for (size_t i = 0; i < most; ++i) parameters[i] = &values[i];
-    uint64_t odd = 0;
-    for (size_t i = 0; i < l.places.size(); ++i) odd |= values[i] = frame.at[l.places[i]].bits();
-    const CudaKernel& kernel = odd % kGridAlign != 0 && l.anywhere ? *l.anywhere : *l.kernel;
+    uint64_t begins = 0;
+    for (size_t i = 0; i < l.places.size(); ++i) begins |= values[i] = frame.at[l.places[i]].bits();
+    const CudaKernel& kernel = l.kernel.of(begins);
     std::copy(l.fixed.begin(), l.fixed.end(), values.begin() + static_cast<std::ptrdiff_t>(l.places.size()));
     for (const GridLaunch& launch : l.plan.launches) {
       absl::StatusOr<FunctionHandle> function = kernel.function(queue.gpu(), launch.entry);
@@ -171,14 +169,13 @@ class LaunchStep final : public QueueStep {
   const std::string what_;
   std::vector<int64_t> scratch_;  // bytes: what the kernels share, then that of their plans
   std::vector<MayOverwrite> overwrites_;
-  std::vector<RowAccess> row_accesses_;  // by buffer
-  std::vector<int> slots_;               // by buffer, of a step that may be chained
+  std::vector<RowAccess> row_accesses_;  // of a step that may be chained
   int64_t work_ = 0;
 };
 
 std::string description(const KernelSequence& sequence, const std::vector<Launched>& launched) {
   const LoweredLoop& loop = sequence.parts.back().loop;
-  const CudaKernel& kernel = *launched.back().kernel;
+  const CudaKernel& kernel = *launched.back().kernel.kernel;
   const LoopKernel& k = kernel.spec();
   std::string schedule = to_string(kernel.schedule());
   schedule.pop_back();
@@ -209,17 +206,10 @@ absl::StatusOr<std::unique_ptr<QueueStep>> make_launch_step(CudaKernels& kernels
     // What becomes part of a chain is never launched by itself.
     const auto code =
         LaunchStep::is_chainable(*sequence) ? CudaKernels::Code::kLater : CudaKernels::Code::kNow;
-    absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel =
-        kernels.get({{loop.kernel, schedule}}, capability, code);
+    absl::StatusOr<AlignedKernel> kernel = kernels.get_aligned({{loop.kernel, schedule}}, capability, code);
     if (!kernel.ok()) return kernel.status();
     launched.push_back({*std::move(kernel), *std::move(launches)});
     launched.back().args = loop.args;
-    if (!schedule.exact) continue;
-    GridSchedule anywhere = schedule;
-    anywhere.exact = false;
-    kernel = kernels.get({{loop.kernel, anywhere}}, capability, CudaKernels::Code::kLater);
-    if (!kernel.ok()) return kernel.status();
-    launched.back().anywhere = *std::move(kernel);
   }
   std::string what = description(*sequence, launched);
   if (group.kind == cluster::GroupKind::kLibrary) {

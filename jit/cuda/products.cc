@@ -98,7 +98,23 @@ bool is_matrix(const hlo::DotGeneralShape& shape, const Side& side) {
   return matrix_of(num_rows, *rows, terms, *k).has_value();
 }
 
-// That of a dense copy with dimensions [batch..., rows..., summed...].
+// Of a dense copy of an operand: batches, its own dimensions, those that are summed.
+hlo::Dims dense_order(const Node& dot, size_t operand) {
+  using hlo::Attr;
+  const hlo::Attrs& a = dot.attrs();
+  const auto& batch = a.ints(operand == 0 ? Attr::lhs_batching_dimensions : Attr::rhs_batching_dimensions);
+  const auto& summed =
+      a.ints(operand == 0 ? Attr::lhs_contracting_dimensions : Attr::rhs_contracting_dimensions);
+  hlo::Dims out = batch;
+  const auto is_in = [](const hlo::Dims& list, int64_t d) {
+    return std::find(list.begin(), list.end(), d) != list.end();
+  };
+  for (int64_t d = 0; d < static_cast<int64_t>(dot.operand_type(operand)->dims.size()); ++d)
+    if (!is_in(batch, d) && !is_in(summed, d)) out.push_back(d);
+  out.insert(out.end(), summed.begin(), summed.end());
+  return out;
+}
+// How that lies.
 void make_dense(hlo::DotGeneralShape& shape, const Side& side) {
   int64_t stride = 1;
   for (std::vector<DotDim>* dims : {&shape.k, &(shape.*side.rows), &shape.batch})
@@ -250,9 +266,7 @@ std::string Product::describe() const {
     if (c.found.workspace_bytes > 0) str_append(&out, ", ", c.found.workspace_bytes, " bytes beside");
   }
   if (calls_.size() > 1) str_append(&out, ", ", calls_.size(), " calls");
-  for (size_t i = 0; i < copied_.size(); ++i)
-    if (copied_[i]) str_append(&out, ", of a copy of the ", i == 0 ? "left" : "right", " operand");
-  return out;
+  return out + cuda::describe(copies_, {"left operand", "right operand", "result"});
 }
 
 absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
@@ -344,11 +358,14 @@ absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Types& t) { return t.type == type; });
   if (types == std::end(kTypes))
     return absl::UnimplementedError(str_cat("it has no products of ", hlo::info(type).name));
-  std::array<bool, 2> copied{};
+  ArrayCopies copies;
   std::optional<Layout> layout = layout_of(shape);
   if (!layout) {
-    for (size_t i = 0; i < copied.size(); ++i)
-      if ((copied[i] = !is_matrix(shape, kSides[i]))) make_dense(shape, kSides[i]);
+    for (size_t i = 0; i < std::size(kSides); ++i) {
+      if (is_matrix(shape, kSides[i])) continue;
+      copies[i] = dense_order(dot, i);
+      make_dense(shape, kSides[i]);
+    }
     layout = layout_of(shape);
   }
   if (!layout || layout->inner.batch > INT32_MAX) return absl::UnimplementedError("it has no such matrices");
@@ -362,10 +379,10 @@ absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
   product->blas_ = &blas;
   product->one_ = types->one;
   product->compute_ = name_of(compute);
-  product->copied_ = copied;
   // Operands may be slices of arrays, one after the other.
-  for (size_t i = 0; i < copied.size(); ++i)
-    product->alignment_[i] = copied[i] ? kArenaAlignment : alignment_of({dot.operand_type(i)->bytes()});
+  for (size_t i = 0; i < std::size(kSides); ++i)
+    product->alignment_[i] = copies[i] ? kArenaAlignment : alignment_of({dot.operand_type(i)->bytes()});
+  product->copies_ = std::move(copies);
   product->alignment_[2] = alignment_of({dot.type()->bytes()});
   Calls calls = calls_of(*layout, hlo::byte_size(type), product->alignment_);
   product->calls_ = std::move(calls.begins);

@@ -23,6 +23,7 @@
 #include "hlo/graph.h"
 #include "hlo/mutex.h"
 #include "jit/client/client.h"
+#include "jit/cuda/array_copies.h"
 #include "jit/cuda/blas.h"
 #include "jit/cuda/queue.h"
 
@@ -35,8 +36,8 @@ class Product {
     Address left, right, result, workspace;
   };
 
-  // Which operands it takes as dense copies with dimensions [batch..., rows or columns..., summed...].
-  const std::array<bool, 2>& copied() const { return copied_; }
+  // Of operands: dimensions [batch..., rows or columns..., summed...].
+  const ArrayCopies& copies() const { return copies_; }
   // Of the work space, which begins at any address.
   int64_t workspace_bytes() const;
   absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
@@ -56,7 +57,7 @@ class Product {
   const Blas* blas_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;
   std::vector<Choice> choices_;
-  std::array<bool, 2> copied_{};
+  ArrayCopies copies_;
   std::vector<std::array<int64_t, 3>> calls_;  // where each begins: bytes of the operands and the result
   std::array<int64_t, 3> alignment_{};         // of these
   const void* one_ = nullptr;

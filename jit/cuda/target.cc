@@ -5,11 +5,10 @@
 #include "hlo/builder.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
-#include "jit/cuda/convolution_step.h"
 #include "jit/cuda/graph_step.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
-#include "jit/cuda/product_step.h"
+#include "jit/cuda/library_step.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -54,15 +53,14 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
 
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& node, const SlotOf& slot_of,
                                                                const char*& library) const {
+  const auto copied = [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); };
   switch (node.op()) {
     case hlo::Op::dot_general:
       library = "cublasLt";
-      return make_product_step(
-          products_, kernels_, node, slot_of,
-          [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); });
+      return make_product_step(products_, kernels_, node, slot_of, copied);
     case hlo::Op::convolution:
       library = "cuDNN";
-      return make_convolution_step(convolutions_, kernels_, node, slot_of);
+      return make_convolution_step(convolutions_, kernels_, node, slot_of, copied);
     default:
       return nullptr;
   }
@@ -77,7 +75,7 @@ absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::copy(const hlo::Type* typ
   if (!program.ok()) return program.status();
   const cluster::FusionPlan plan = cluster::make_fusion_plan(**program, costs_);
   if (plan.groups.size() != 1 || plan.groups[0].kind == cluster::GroupKind::kAlias)
-    return absl::InternalError("an operand of a product is no matrix, and so is its copy");
+    return absl::InternalError("an array lies as its copy does");
   return make_launch_step(kernels_, capability_, never_, plan, plan.groups[0],
                           [&](const hlo::Value& v) { return v == from ? 0 : 1; });
 }

@@ -49,7 +49,7 @@ class CudaTarget final : public Target {
   // take the node; `library` gets its name.
   absl::StatusOr<std::unique_ptr<Step>> library_call(const hlo::Node& node, const SlotOf& slot_of,
                                                      const char*& library) const;
-  // As MakeCopy of jit/cuda/product_step.h.
+  // As MakeCopy of jit/cuda/library_step.h.
   absl::StatusOr<std::unique_ptr<QueueStep>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
   // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that

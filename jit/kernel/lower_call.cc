@@ -177,6 +177,7 @@ constexpr Row kRows[] = {
     {Op::reduce_window, lower_reduce_window},
     {Op::select_and_scatter, lower_select_and_scatter},
     {Op::sort, lower_sort},
+    {Op::cumsum, lower_cumsum},
     {Op::dot_general, lower_dot},
     {Op::convolution, lower_convolution},
     {Op::rng_bit_generator, lower_random_bits},

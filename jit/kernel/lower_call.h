@@ -2,8 +2,8 @@
 //
 // Contract: the bits are the evaluator's (hlo/rules). Every element of a result is computed by itself, so
 // that any number of threads may share the work. A sort is a kernel for each doubling of the sorted runs, a
-// scatter of many vectors a sort of their targets. Says in words what has no such form, or one that is much
-// too slow.
+// scatter of many vectors a sort of their targets, a running sum two for each power of the group's size. Says
+// in words what has no such form, or one that is much too slow.
 #ifndef LAMINA_JIT_KERNEL_LOWER_CALL_H_
 #define LAMINA_JIT_KERNEL_LOWER_CALL_H_
 
@@ -36,6 +36,7 @@ absl::StatusOr<KernelSequence> lower_reduce_window(const cluster::FusionPlan& pl
 absl::StatusOr<KernelSequence> lower_select_and_scatter(const cluster::FusionPlan& plan,
                                                         const cluster::Group& group);
 absl::StatusOr<KernelSequence> lower_sort(const cluster::FusionPlan& plan, const cluster::Group& group);
+absl::StatusOr<KernelSequence> lower_cumsum(const cluster::FusionPlan& plan, const cluster::Group& group);
 absl::StatusOr<KernelSequence> lower_scatter(const cluster::FusionPlan& plan, const cluster::Group& group);
 
 }  // namespace lamina::jit

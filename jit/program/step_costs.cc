@@ -144,6 +144,9 @@ Work work_of(const Node& n) {
       const int64_t levels = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(elements, 2) - 1));
       return {elements * levels, 0, 0};
     }
+    case Op::cumsum:
+      return {2 * elements, hlo::is_integer(n.type()->dtype) ? 0 : elements,
+              hlo::part_type(n.type()->dtype) == DType::kF64 ? elements : 0};
     case Op::dot_general:
       return products(n, dot_products(n));
     case Op::convolution: {

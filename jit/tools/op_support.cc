@@ -59,6 +59,8 @@ std::string_view note(Op op) {
              "knows the target";
     case Op::scan:
       return "StableHLO and XLA have while loops: written as one, and recognized when read";
+    case Op::cumsum:
+      return "StableHLO and XLA have windows: written as a reduce_window, and recognized when read";
     case Op::call:
       return "a private function; HLO: a computation";
     case Op::all_gather:
@@ -127,7 +129,8 @@ std::string op_support_table() {
         " | ", yes(transforms.transpose), " | ", yes(transforms.batch && !structure), " | ",
         directions(reads, writes, false), " | ",
         directions(hlo::xla_text::can_read(def.name), hlo::xla_text::can_write(def.op),
-                   (def.is_elementwise() || def.op == Op::scan) && hlo::xla_text::opcode_of(def.op).empty()),
+                   (def.is_elementwise() || def.op == Op::scan || def.op == Op::cumsum) &&
+                       hlo::xla_text::opcode_of(def.op).empty()),
         " | | ", note(def.op), " |\n");
   }
   return out;

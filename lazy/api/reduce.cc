@@ -43,7 +43,8 @@ Tensor accumulated(const TensorOrNumber& x, Op op, double init, const Axes& axes
   });
 }
 
-// One step of a scan per slice along the axis. Sums and products have the types of whole ones.
+// Long sums are an op, other combinations one step of a scan per slice along the axis. Sums and products have
+// the types of whole ones.
 Tensor running(const TensorOrNumber& x, Op op, int64_t axis, bool reverse, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
@@ -61,6 +62,8 @@ Tensor running(const TensorOrNumber& x, Op op, int64_t axis, bool reverse, const
     return detail::computed(b, v, [&](const Value& u) {
       const hlo::DType result = ordered ? u.dtype() : lazy::sum_type(u.dtype(), u.dims()[along]),
                        inner = hlo::is_storage_float(result) ? hlo::DType::kF32 : result;
+      if (op == Op::add && u.dims()[along] > lazy::kSumsInTurn)
+        return b.convert(b.cumsum(b.convert(u, inner), along, reverse), result);
       const Value slices = b.transpose(b.convert(u, inner), forth);
       lazy::check(b.status());
       const Dims slice(slices.dims().begin() + 1, slices.dims().end());

@@ -193,6 +193,23 @@ TEST_CASE("other library ops are loops of CUDA devices", "[cuda][cuda_calls]") {
                   "]\n  return (v0, v1)\n}\n");
 }
 
+TEST_CASE("running sums are loops of CUDA devices for each power of 16", "[cuda][cuda_calls]") {
+  for (const std::string t : {"f32", "f64", "f16", "bf16", "c64", "s8", "u64"})
+    for (const std::string reverse : {"false", "true"}) {
+      const auto summed = [&](const std::string& shape, int dimension) {
+        check_whole(one("p0: " + t + shape, t + shape,
+                        "cumsum(p0), dimension=" + std::to_string(dimension) + ", reverse=" + reverse));
+      };
+      summed("[1]", 0);
+      summed("[16]", 0);
+      summed("[3,17]", 1);
+      summed("[2,300,3]", 1);
+      summed("[4200]", 0);
+    }
+  CHECK(has(steps_of(one("p0: f32[4200]", "f32[4200]", "cumsum(p0), dimension=0")), "the last of 5 kernels"));
+  CHECK(has(steps_of(one("p0: f32[0]", "f32[0]", "cumsum(p0), dimension=0")), "on the host"));
+}
+
 TEST_CASE("windows over arrays without elements stay on the host", "[cuda][cuda_calls]") {
   const std::string picked =
       "computation r0(p0: f32[], p1: f32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "

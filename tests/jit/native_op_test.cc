@@ -421,6 +421,41 @@ TEST_CASE("Random bits are the evaluator's", "[native]") {
           {{"n", shape}, {"t", t}}));
 }
 
+TEST_CASE("Running sums are the evaluator's, however their lines lie", "[native][heavy]") {
+  using Catch::Contains;
+  const auto summed = [](const std::string& t, const std::string& shape, int dimension) {
+    for (const char* reverse : {"false", "true"})
+      check(
+          with("computation main(p0: $t[$s]) -> ($t[$s]) {\n  v0 = $t[$s] cumsum(p0), dimension=$d, "
+               "reverse=$r\n  return (v0)\n}\n",
+               {{"t", t}, {"s", shape}, {"d", std::to_string(dimension)}, {"r", reverse}}));
+  };
+  for (const std::string t : kTypes) {
+    if (t == "pred") continue;
+    for (const char* length : {"0", "1", "15", "16", "17", "255", "256", "257", "4113"}) {
+      summed(t, length, 0);
+      summed(t, std::string("3,") + length, 1);
+      summed(t, length + std::string(",5"), 0);
+      summed(t, std::string("2,") + length + ",9", 1);
+    }
+    // More lanes than go together.
+    summed(t, "37,150", 0);
+  }
+  // Lines that threads share by their segments.
+  for (const char* t : {"f32", "f64", "c64", "s32"}) {
+    summed(t, "199999", 0);
+    summed(t, "1179648", 0);
+  }
+  const auto report = [](const std::string& t) {
+    return (*Executable::compile(jit::host_device(),
+                                 program("computation main(p0: " + t + "[40]) -> (" + t +
+                                         "[40]) {\n  v0 = " + t + "[40] cumsum(p0)\n  return (v0)\n}\n")))
+        ->describe();
+  };
+  CHECK_THAT(report("c64"), Contains("native cumsum, sums of 2 lines of 40 elements"));
+  CHECK_THAT(report("f16"), !Contains("native cumsum"));
+}
+
 TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator's", "[native][heavy]") {
   using Catch::Contains;
   for (const char* t : kTypes)

@@ -406,6 +406,9 @@ class Smith {
                                            {Attr::is_stable, true},
                                            {Attr::body, comparison(types, chance(50) ? "LT" : "GT")}}));
       }
+      case Op::cumsum:
+        if (rank == 0 || is_bool(x.dtype())) return {};
+        return {b_.cumsum(x, pick(rank), chance(50))};
       default:
         return {};
     }

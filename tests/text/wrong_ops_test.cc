@@ -346,6 +346,9 @@ constexpr Wrong kReduction[] = {
      "the comparator: results 0 is f32[] where pred[] is needed"},
     {"s32[4]", "sort(p0), dimension=0, body=ge",
      "the comparator: parameters 0 is f32[] where s32[] is needed"},
+    {"f32[4]", "cumsum(p0), dimension=1", "must lie in 0..0"},
+    {"f32[]", "cumsum(p0), dimension=0", "must lie in 0..-1 for rank 0"},
+    {"pred[4]", "cumsum(p0), dimension=0", "sums numbers, not bool"},
 };
 
 constexpr std::string_view kConv =

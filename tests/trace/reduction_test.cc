@@ -114,5 +114,12 @@ TEST_CASE("derivatives of sorts", "[trace]") {
               {n.array({3, 5}), n.array({3, 5})});
 }
 
+TEST_CASE("derivatives of running sums", "[trace]") {
+  Numbers n;
+  for (const bool reverse : {false, true})
+    check_grads([&](Builder& b, std::span<const Value> x) { return Values{b.cumsum(x[0], 1, reverse)}; },
+                {n.array({2, 20, 3})});
+}
+
 }  // namespace
 }  // namespace lamina::trace::test

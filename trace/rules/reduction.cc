@@ -1,4 +1,4 @@
-// Derivatives, transposes and batching of reduce, reduce_window, select_and_scatter and sort.
+// Derivatives, transposes and batching of reduce, reduce_window, select_and_scatter, sort and cumsum.
 //
 // Sums are linear. A maximum or minimum shares its tangent among the elements equal to it (as in JAX). Any
 // other reduction, over any number of arrays, has the derivative of the same region applied as a tree of
@@ -435,6 +435,18 @@ BatchResult sort_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
                    with_attr(node.attrs(), Attr::dimension, node.attrs().integer(Attr::dimension) + 1)));
 }
 
+// --- cumsum ---
+
+// An element is in its own sum and in those behind it.
+Values cumsum_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {
+  return {b.cumsum(ct[0], node.attrs().integer(Attr::dimension), !node.attrs().flag(Attr::reverse))};
+}
+
+BatchResult cumsum_batch(Builder& b, const Node& node, Ops x, Marks, int64_t) {
+  return all_batched(
+      {b.cumsum(x[0], node.attrs().integer(Attr::dimension) + 1, node.attrs().flag(Attr::reverse))});
+}
+
 }  // namespace
 
 void add_reduction_transforms(TransformTable& table) {
@@ -443,6 +455,7 @@ void add_reduction_transforms(TransformTable& table) {
   table[Op::select_and_scatter] = {select_and_scatter_jvp, select_and_scatter_transpose,
                                    select_and_scatter_batch};
   table[Op::sort] = {sort_jvp, nullptr, sort_batch};
+  table[Op::cumsum] = {linear_jvp, cumsum_transpose, cumsum_batch};
 }
 
 }  // namespace lamina::trace

@@ -7,7 +7,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
-from lamina._running import running
+from lamina._running import running, running_sum
 from lamina._smooth import log_add_exp
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axes_of, axis_of, const, describe, joined, limit, monoid, op, to_tensor
@@ -203,15 +203,13 @@ def argmin(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
 def _running(name: str, operand: Any, axis: int, reverse: bool) -> Tensor:
     t = to_tensor(operand)
     axis = axis_of(axis, t.ndim)
-    dtype = str(t.dtype)
-    # -0 + x is x, of either zero too.
-    start = const(-0.0, dtype) if name == "add" and t.dtype.kind in "fc" else _initial(name, dtype)
-    return running(name, t, start, axis, reverse)
+    return running(name, t, _initial(name, str(t.dtype)), axis, reverse)
 
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """Sums of the elements up to each along an axis (from the end with `reverse`)."""
-    return _running("add", operand, axis, reverse)
+    t = to_tensor(operand)
+    return running_sum(t, axis_of(axis, t.ndim), reverse)
 
 
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:

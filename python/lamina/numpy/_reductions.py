@@ -16,7 +16,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape, scalar
-from lamina._running import running
+from lamina._running import running, running_sum
 from lamina._tensor import as_type, astype, describe, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
@@ -502,9 +502,9 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> T
     x = astype(x, "float32" if dtypes.sums_in_float32(result) else result)
     if result == "bool":
         name = {"add": "or", "multiply": "and"}[name]
-    # -0 + x is x, of either zero too.
-    start = -0.0 if name == "add" and x.dtype.kind in "fc" else init
-    return astype(running(name, x, scalar(start, x.dtype.name), d), result)
+    if name == "add":
+        return astype(running_sum(x, d), result)
+    return astype(running(name, x, scalar(init, x.dtype.name), d), result)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:

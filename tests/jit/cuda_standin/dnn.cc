@@ -1,12 +1,13 @@
 // The stand-in for cuDNN, on the memory and streams of that for the driver. It refuses what the library's
 // documentation says is refused, of what is used here: attributes of another kind of descriptor or of another
 // type, attributes of finalized descriptors and use of others, padding below 0, extents that do not follow
-// from each other, plans of another device, addresses and work space that are not as was said.
+// from each other, plans of another device, addresses and work space that are not as was said. What the
+// library was seen to compute wrongly, without a word, is a violation: arrays that are not dense with their
+// features before the spatial dimensions or last, groups, paddings that differ.
 //
 // Its heuristics name engines for every reason to pass one over, before the one that computes as
 // hlo/reference_conv.h says, so that what is multiplied with what shows in every bit; the one on tensor cores
-// rounds f32 to TF32. Groups have no engine of the first heuristic, and in f64 none at all. Work space is
-// poisoned.
+// rounds f32 to TF32. Work space is poisoned.
 //
 // Environment: LAMINA_STANDIN_CUDNN, its version (10000 * major + 100 * minor + patch).
 #include "jit/cuda/dnn.h"
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -129,6 +131,22 @@ struct Tensor {
     for (size_t d = 0; d < dims.size(); ++d) last += (dims[d] - 1) * strides[d];
     return last + 1;
   }
+  // In the order of the dimensions, or with the second one last.
+  bool is_dense() const {
+    std::vector<size_t> order(dims.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto lies_in_order = [&] {
+      int64_t step = 1;
+      return std::all_of(order.rbegin(), order.rend(), [&](size_t d) {
+        const bool lies = dims[d] == 1 || strides[d] == step;
+        step *= dims[d];
+        return lies;
+      });
+    };
+    if (lies_in_order()) return true;
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+    return lies_in_order();
+  }
 };
 
 // A convolution of any kind: what is computed is the output, the input or the filter.
@@ -140,7 +158,6 @@ struct Problem {
   bool flips;
 
   int64_t width() const { return hlo::byte_size(type); }
-  int64_t groups() const { return input.dims[1] / filter.dims[1]; }
   const Tensor& result() const {
     return kind == DnnKind::kForward ? output : (kind == DnnKind::kBackwardData ? input : filter);
   }
@@ -289,13 +306,17 @@ DnnStatus finalize_operation(DnnDescriptor d, const Arrays& names) {
   for (const Tensor& t : arrays)
     if (t.dims.size() != rank + 2) return refused(DnnStatus::kShapeMismatch, "arrays of another rank");
   bool fits = p.input.dims[0] == p.output.dims[0] && p.output.dims[1] == p.filter.dims[0] &&
-              p.input.dims[1] % p.filter.dims[1] == 0 && p.output.dims[1] % p.groups() == 0;
+              p.input.dims[1] % p.filter.dims[1] == 0;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t room =
         p.input.dims[2 + i] + p.before[i] + p.after[i] - (p.filter.dims[2 + i] - 1) * p.dilations[i] - 1;
     fits = fits && room >= 0 && p.output.dims[2 + i] == room / p.strides[i] + 1;
   }
   if (!fits) return refused(DnnStatus::kShapeMismatch, "extents that do not follow from each other");
+  if (p.input.dims[1] != p.filter.dims[1]) standins::violation("a convolution in groups");
+  if (p.before != p.after) standins::violation("a convolution with paddings that differ");
+  if (!std::all_of(arrays.begin(), arrays.end(), [](const Tensor& t) { return t.is_dense(); }))
+    standins::violation("a convolution of arrays that are not dense");
   if (p.flips && d->kind == DnnKind::kBackwardFilter)
     return refused(DnnStatus::kNotSupported, "gradients of filters that are read backwards");
   d->problem = std::make_shared<const Problem>(std::move(p));
@@ -314,9 +335,6 @@ DnnStatus finalize_heuristic(DnnDescriptor d) {
     return refused(DnnStatus::kNotInitialized, "there is no device");
   d->problem = graph->problem;
   const auto mode = d->one<DnnHeuristic>(kHeuristicMode);
-  const bool in_groups = d->problem->groups() > 1;
-  if (in_groups && (mode == DnnHeuristic::kB || d->problem->type == DType::kF64))
-    return refused(DnnStatus::kNotSupported, "groups");
   if (mode != DnnHeuristic::kFallback) {
     d->engines = {Engine::kNondeterministic, Engine::kCompiled};
     if (d->problem->type == DType::kF32) d->engines.push_back(Engine::kOnTensorCores);
@@ -356,10 +374,9 @@ std::vector<std::byte> in_tf32(const std::byte* at, int64_t bytes) {
   return out;
 }
 
-// Of one group, as the convolution whose operands and result these are.
+// As the convolution whose operands and result these are.
 hlo::ConvShape shape_of(const Problem& p) {
-  const int64_t groups = p.groups(), channels = p.filter.dims[1], filters = p.filter.dims[0] / groups,
-                batch = p.input.dims[0];
+  const int64_t channels = p.filter.dims[1], filters = p.filter.dims[0], batch = p.input.dims[0];
   const Tensor &x = p.input, &w = p.filter, &y = p.output;
   hlo::ConvShape s;
   switch (p.kind) {
@@ -448,21 +465,11 @@ void convolve(const Problem& p, Engine engine, const std::byte* input, const std
       *kept = in_tf32(*at, tensor->elements() * p.width());
       *at = kept->data();
     }
-  const hlo::ConvShape shape = shape_of(p);
-  for (int64_t g = 0; g < p.groups(); ++g) {
-    const int64_t filters = g * (p.filter.dims[0] / p.groups());
-    const auto at = [&](const std::byte* begin, int64_t index, int64_t stride) {
-      return begin + index * stride * p.width();
-    };
-    const std::byte* const x = at(input, g * p.filter.dims[1], p.input.strides[1]);
-    const std::byte* const w = at(filter, filters, p.filter.strides[0]);
-    const std::byte* const y = at(output, filters, p.output.strides[1]);
-    const auto [left, right, to] = p.kind == DnnKind::kForward        ? std::tuple(x, w, y)
-                                   : p.kind == DnnKind::kBackwardData ? std::tuple(y, w, x)
-                                                                      : std::tuple(x, y, w);
-    if (!hlo::reference_conv(p.type, p.type, shape, left, right, const_cast<std::byte*>(to)).ok())
-      standins::violation("a convolution has no meaning");
-  }
+  const auto [left, right] = p.kind == DnnKind::kForward        ? std::pair(input, filter)
+                             : p.kind == DnnKind::kBackwardData ? std::pair(output, filter)
+                                                                : std::pair(input, output);
+  if (!hlo::reference_conv(p.type, p.type, shape_of(p), left, right, result).ok())
+    standins::violation("a convolution has no meaning");
 }
 
 template <typename T>
