@@ -469,3 +469,22 @@ def test_integers_beyond_64_bits_in_lists():
     assert lnp.asarray([2**63]).dtype == "uint64"
     with pytest.raises(OverflowError, match="18446744073709551616 does not fit 64 bits"):
         lnp.asarray([[1], [2**64]])
+
+
+@pytest.mark.parametrize("signed", ["int8", "int16", "int32", "int64"])
+def test_uint64_beside_a_signed_type_is_float64(signed):
+    big, one = np.array([2**53 + 2], np.uint64), np.array([1], signed)
+    assert lnp.promote_types("uint64", signed) == lnp.result_type(one, big) == "float64"
+    calls = {
+        "add": lambda m: m.add(big, one),
+        "maximum": lambda m: m.maximum(one, big),
+        "where": lambda m: m.where(one > 0, big, one),
+        "concatenate": lambda m: m.concatenate([big, one]),
+        "matmul": lambda m: m.matmul(big, one),
+    }
+    for name, call in calls.items():
+        got, want = call(lnp), call(np)
+        assert got.dtype == want.dtype == "float64", name
+        np.testing.assert_array_equal(got.numpy(), want)
+    assert lm.jit(lnp.add)(big, one).dtype == "float64"
+    assert (lnp.asarray(big) + one + lnp.ones(1)).dtype == "float32"  # weak: the float array says so
