@@ -62,7 +62,7 @@ PromotedType promote_strong(DType a, DType b) {
   const int64_t s = hlo::is_signed(a) ? wa : wb, u = hlo::is_signed(a) ? wb : wa;
   if (s > u) return {signed_of_bytes(s), false};
   if (u < 8) return {signed_of_bytes(2 * u), false};
-  return {default_types().floating, true};  // u64 with a signed type: a weak float
+  return {DType::kF64, true};  // u64 with a signed type: a weak float, which is a double as beside either
 }
 
 // The default type of a kind, for weak operands among themselves and against lower kinds.

@@ -95,7 +95,8 @@ PyObject* true_divide_slot(PyObject* a, PyObject* b) {
   return takes(operands, kInexact) ? binary_slot<Op::divide>(a, b) : call_hook("true_divide", a, b);
 }
 
-PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) {
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
   PyObject* const operands[] = {a, b};
   constexpr int64_t kMostMultiplied = 1024;
   if (PyLong_CheckExact(b) && takes({{a}}, kNumbers)) {
@@ -112,6 +113,20 @@ PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) {
     return binary_slot<Op::power>(a, b);
   }
   return call_hook("power", a, b);
+}
+
+PyObject* multiply_slot(PyObject* a, PyObject* b) {
+  PyObject* const result = binary_slot<Op::multiply>(a, b);
+  if (result != Py_NotImplemented) return result;
+  // Python would repeat the list, a Tensor of no dimensions being an index.
+  for (PyObject* o : {a, b})
+    if (PyList_Check(o) || PyTuple_Check(o)) {
+      Py_DECREF(result);
+      PyErr_Format(PyExc_TypeError, "a Tensor is not multiplied by a %s: use lamina.numpy.asarray(%s)",
+                   Py_TYPE(o)->tp_name, PyList_Check(o) ? "[...]" : "(...)");
+      return nullptr;
+    }
+  return result;
 }
 
 PyObject* compare_slot(PyObject* a, PyObject* b, int op) {

@@ -28,6 +28,7 @@ PyObject* binary_slot(PyObject* a, PyObject* b) {
   if (!result) explain_error(a, b);
   return result;
 }
+PyObject* multiply_slot(PyObject* a, PyObject* b);
 PyObject* true_divide_slot(PyObject* a, PyObject* b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);
 PyObject* compare_slot(PyObject* a, PyObject* b, int op);

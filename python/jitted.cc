@@ -22,6 +22,7 @@
 #include "python/tensor.h"
 #include "python/traversed.h"
 #include "python/tree.h"
+#include "python/weak.h"
 
 namespace py = pybind11;
 
@@ -215,7 +216,7 @@ struct Instance {
   std::shared_ptr<Entries> entries;
 
   bool is(PyObject* object) const {
-    return ref.ptr() == object || (PyWeakref_Check(ref.ptr()) && PyWeakref_GetObject(ref.ptr()) == object);
+    return ref.ptr() == object || (PyWeakref_Check(ref.ptr()) && refers_to(ref.ptr(), object));
   }
 };
 

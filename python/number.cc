@@ -96,17 +96,20 @@ char numpy_kind(PyObject* o) {
 
 }  // namespace
 
+bool is_numpy_scalar(PyObject* o) {
+  PyTypeObject* const scalar = numpy_scalar();
+  return scalar && PyObject_TypeCheck(o, scalar);
+}
+
 bool is_plain_number(PyObject* o) {
   if (is_exact_number(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) return true;
-  PyTypeObject* const scalar = numpy_scalar();
-  return scalar && PyObject_TypeCheck(o, scalar) && numpy_kind(o) != '\0';
+  return is_numpy_scalar(o) && numpy_kind(o) != '\0';
 }
 
 py::object plain_number(PyObject* o) {
   if (is_exact_number(o)) return py::reinterpret_borrow<py::object>(o);
-  PyTypeObject* const scalar = numpy_scalar();
   char kind = PyFloat_Check(o) ? 'f' : PyLong_Check(o) ? 'i' : PyComplex_Check(o) ? 'c' : '\0';
-  if (!kind && scalar && PyObject_TypeCheck(o, scalar)) kind = numpy_kind(o);
+  if (!kind && is_numpy_scalar(o)) kind = numpy_kind(o);
   PyObject* out = nullptr;
   switch (kind) {
     case 'b':

@@ -12,6 +12,8 @@ namespace lamina::python {
 
 // A number whose element type is not decided: one of Python's, of its subclasses, or a NumPy scalar.
 bool is_plain_number(PyObject* o);
+// A scalar of NumPy: a number, or a time, text or record.
+bool is_numpy_scalar(PyObject* o);
 // As one of Python's own types (or one observed while a function is traced); null for anything else.
 pybind11::object plain_number(PyObject* o);
 

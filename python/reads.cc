@@ -8,6 +8,7 @@
 #include "python/jitted.h"
 #include "python/tensor.h"
 #include "python/traversed.h"
+#include "python/weak.h"
 
 namespace py = pybind11;
 
@@ -38,10 +39,8 @@ PyObject* reach(Access access, PyObject* from, PyObject* key) {
   switch (access) {
     case kObject:
       return Py_NewRef(key);
-    case kWeak: {
-      PyObject* o = PyWeakref_GetObject(key);
-      return o == Py_None ? nullptr : Py_XNewRef(o);
-    }
+    case kWeak:
+      return referent(key);
     case kCell:
       return Py_XNewRef(PyCell_GET(key));
     case kSame:
@@ -161,7 +160,7 @@ bool holds(Test test, PyObject* now, PyObject* from, PyObject* expected, const F
       return now == expected ||
              (Py_TYPE(now) == Py_TYPE(expected) && PyObject_RichCompareBool(now, expected, Py_EQ) == 1);
     case kIsWeak:
-      return PyWeakref_GetObject(expected) == now;
+      return refers_to(expected, now);
     case kLength:
       return PyObject_Size(now) == PyLong_AsSsize_t(expected);
     case kKeys:

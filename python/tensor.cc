@@ -434,7 +434,7 @@ PyType_Slot slots[] = {
     {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
     {Py_nb_add, reinterpret_cast<void*>(binary_slot<Op::add>)},
     {Py_nb_subtract, reinterpret_cast<void*>(binary_slot<Op::subtract>)},
-    {Py_nb_multiply, reinterpret_cast<void*>(binary_slot<Op::multiply>)},
+    {Py_nb_multiply, reinterpret_cast<void*>(multiply_slot)},
     {Py_nb_true_divide, reinterpret_cast<void*>(true_divide_slot)},
     {Py_nb_floor_divide, reinterpret_cast<void*>(floor_divide_slot)},
     {Py_nb_remainder, reinterpret_cast<void*>(remainder_slot)},
@@ -599,6 +599,7 @@ py::object to_object(Lazy lazy) { return py::reinterpret_steal<py::object>(make_
 std::optional<Lazy> from_object(PyObject* o) {
   if (is_tensor(o)) return lazy_of(o);
   if (const py::object number = plain_number(o)) return number_lazy(number.ptr());
+  if (is_numpy_scalar(o)) return std::nullopt;  // a time gives a buffer of its bytes
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o)) return from_buffer(o);
   static PyObject* const protocol = PyUnicode_InternFromString("__jax_array__");
   if (PyType_Check(o) || !PyObject_HasAttr(o, protocol)) return std::nullopt;

@@ -108,6 +108,7 @@ def _entries(key: Any) -> list[Any]:
                     k = to_tensor(k)
                 else:
                     k = to_tensor(k).numpy()
+                    k = k if k.size else k.astype("int32")  # lists of nothing choose nothing
             elif not isinstance(k, Tensor):
                 import numpy as np
 

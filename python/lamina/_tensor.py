@@ -43,8 +43,8 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     array, of which no mask would be left.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
-    if t is None and isinstance(x, (list, tuple)):
-        t = _from_nested(x)
+    if t is None and isinstance(x, (list, tuple, range)):
+        t = _from_nested(list(x) if isinstance(x, range) else x)
     if t is None and hasattr(x, "__jax_array__") and not isinstance(x, type):
         t = to_tensor(x.__jax_array__())
     if t is None and hasattr(x, "__array__"):
@@ -59,8 +59,12 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
         if name in dtypes.TABLE and dtypes.is_foreign(name):
             bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
             t = _core.with_dtype_bits(bits, name, list(array.shape))
-        else:
-            t = _core.asarray(array)
+        elif name in dtypes.TABLE:
+            t = _core.asarray(array.astype(array.dtype.newbyteorder("=")))
+        if t is None:
+            raise TypeError(
+                f"an array of {array.dtype} elements cannot become a Tensor, which has numbers or booleans: {x!r:.60}"
+            )
     if t is None:
         raise TypeError(f"a Tensor, number or array is needed, not {type(x).__name__}: {x!r:.60}")
     return t if dtype is None else astype(t, dtype)
@@ -75,6 +79,8 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
         return _stacked(x)
     array = _nested(x)
     if array.dtype == object:
+        if large := [leaf for leaf in leaves if type(leaf) is int and not -(2**63) <= leaf < 2**64]:
+            raise OverflowError(f"the Python integer {large[0]} does not fit 64 bits")
         return _stacked(x) if any(hasattr(leaf, "__jax_array__") for leaf in leaves) else None
     if not all(_core.is_number(leaf) for leaf in leaves):
         return _core.asarray(array)  # with arrays in it, which keep their type

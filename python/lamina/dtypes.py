@@ -123,11 +123,37 @@ TABLE = {name: DType(name) for name in _TYPES}
 _PYTHON = {"float": 0, "int": 1, "complex": 2}  # places in _core.default_types()
 
 
+def _numpy_names() -> dict[str, str]:
+    """NumPy's other names of these types: "f4", "d", "double", ..."""
+    names = {"?": "bool", "b1": "bool", "bool_": "bool"}
+    for letters, words, name in (
+        ("b", "byte", "int8"),
+        ("h", "short", "int16"),
+        ("i", "intc", "int32"),
+        ("lqp", "long longlong intp int_", "int64"),
+        ("B", "ubyte", "uint8"),
+        ("H", "ushort", "uint16"),
+        ("I", "uintc", "uint32"),
+        ("LQP", "ulong ulonglong uintp", "uint64"),
+        ("e", "half", "float16"),
+        ("f", "single", "float32"),
+        ("d", "double", "float64"),
+        ("F", "csingle", "complex64"),
+        ("D", "cdouble", "complex128"),
+    ):
+        kind, itemsize, _, _ = _TYPES[name]
+        names.update(dict.fromkeys((*letters, *words.split(), f"{kind}{itemsize}"), name))
+    return names
+
+
+_NUMPY_NAMES = _numpy_names()
+
+
 def name_of(dtype: object) -> str:
     """The name of anything that names an element type: a string, NumPy dtype or scalar type, Python type.
 
-    Python's float, int and complex, and their names, are the default types (see `lamina.default_dtypes`). Raises
-    TypeError for anything else.
+    Strings are ours and NumPy's ("f4", "double") of the machine's own byte order. Python's float, int and complex, and
+    their names, are the default types (see `lamina.default_dtypes`). Raises TypeError for anything else.
     """
     if isinstance(dtype, str):
         name = str.__str__(dtype)
@@ -135,8 +161,8 @@ def name_of(dtype: object) -> str:
             return name
         if name in _PYTHON:
             return _core.default_types()[_PYTHON[name]]
-        if name == "bool_":
-            return "bool"
+        if (code := name.lstrip("=<|")) in _NUMPY_NAMES:
+            return _NUMPY_NAMES[code]
     elif isinstance(dtype, type):
         if dtype is bool:
             return "bool"
@@ -145,6 +171,8 @@ def name_of(dtype: object) -> str:
         name = dtype.__name__.rstrip("_")
         if name in _TYPES:
             return name
+        if dtype.__module__ == "numpy" and name in _NUMPY_NAMES:
+            return _NUMPY_NAMES[name]
     else:
         name = getattr(dtype, "name", None)
         if isinstance(name, str) and name in _TYPES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 
@@ -388,3 +389,102 @@ def test_complex_is_told_of_arrays_and_of_element_types():
 
 def test_nothing_has_no_common_type():
     assert _core.promoted() == []
+
+
+# --- what becomes a Tensor ---
+
+
+@pytest.mark.parametrize("code", [*"?bhilqBHILQefdFD", "b1", "i1", "u2", "f4", "<f8", "=i4", "|u1", "c8"])
+def test_numpys_names_of_types(code):
+    assert lnp.asarray([1, 2], dtype=code).dtype == np.dtype(code)
+    assert lnp.ones(2).astype(code).dtype == np.dtype(code)
+
+
+@pytest.mark.parametrize(
+    "name", ["half", "single", "double", "byte", "ushort", "longlong", "ulonglong", "intc"]
+)
+def test_numpys_types_of_c(name):
+    for given in (name, getattr(np, name)):
+        assert lnp.zeros(2, given).dtype == np.dtype(name)
+
+
+@pytest.mark.parametrize("given", [">f4", "S3", "datetime64", "longdouble", np.longdouble, object, "f3"])
+def test_types_that_are_none_of_ours(given):
+    with pytest.raises(TypeError, match="is not an element type"):
+        lnp.zeros(2, given)
+
+
+@pytest.mark.parametrize("code", ["i2", "u4", "i8", "f2", "f4", "f8", "c8", "c16"])
+def test_arrays_of_the_other_byte_order(code, tmp_path):
+    own = np.array([[1, 2, -3], [4, 500, 6]]).astype(code)
+    other = own.astype(own.dtype.newbyteorder())
+    for got in (
+        lnp.asarray(other),
+        lnp.add(other, 0),
+        lm.jit(lambda x: x)(other),
+        lnp.zeros(3, code) + other,
+    ):
+        assert got.dtype == own.dtype
+        np.testing.assert_array_equal(got.numpy(), own)
+    np.testing.assert_array_equal(lnp.frombuffer(other.tobytes(), other.dtype).numpy(), own.ravel())
+    other.tofile(tmp_path / "numbers")
+    np.testing.assert_array_equal(lnp.fromfile(tmp_path / "numbers", other.dtype).numpy(), own.ravel())
+
+
+def test_ranges_are_arrays():
+    got = lnp.asarray(range(2, 8, 3))
+    assert got.dtype == "int32" and got.tolist() == [2, 5]
+    assert lnp.asarray(range(0)).shape == (0,) and lnp.add(range(3), 1).tolist() == [1, 2, 3]
+    assert lnp.asarray(range(2**40, 2**40 + 2)).dtype == "int64"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.datetime64("2020-01-01"), np.timedelta64(1, "s"), np.str_("a"), np.bytes_(b"ab"), np.void(b"ab")],
+)
+def test_scalars_of_numpy_that_are_no_numbers(value):
+    for call in (lambda: lnp.asarray(value), lambda: lnp.add(np.ones(8), value)):
+        with pytest.raises(TypeError, match="Tensor"):
+            call()
+    with pytest.raises(TypeError):
+        lnp.ones(8) + value
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([1, None]),
+        np.array(["a"]),
+        np.zeros(2, [("a", "i4")]),
+        np.zeros(2, "M8[D]"),
+        np.zeros(2, np.longdouble),
+    ],
+)
+def test_arrays_without_numbers_say_what_they_hold(array):
+    with pytest.raises(TypeError, match=f"an array of {re.escape(str(array.dtype))} elements"):
+        lnp.asarray(array)
+
+
+def test_integers_beyond_64_bits_in_lists():
+    assert lnp.asarray([2**63]).dtype == "uint64"
+    with pytest.raises(OverflowError, match="18446744073709551616 does not fit 64 bits"):
+        lnp.asarray([[1], [2**64]])
+
+
+@pytest.mark.parametrize("signed", ["int8", "int16", "int32", "int64"])
+def test_uint64_beside_a_signed_type_is_float64(signed):
+    big, one = np.array([2**53 + 2], np.uint64), np.array([1], signed)
+    assert lnp.promote_types("uint64", signed) == lnp.result_type(one, big) == "float64"
+    calls = {
+        "add": lambda m: m.add(big, one),
+        "maximum": lambda m: m.maximum(one, big),
+        "where": lambda m: m.where(one > 0, big, one),
+        "concatenate": lambda m: m.concatenate([big, one]),
+        "matmul": lambda m: m.matmul(big, one),
+    }
+    for name, call in calls.items():
+        got, want = call(lnp), call(np)
+        assert got.dtype == want.dtype == "float64", name
+        np.testing.assert_array_equal(got.numpy(), want)
+    assert lm.jit(lnp.add)(big, one).dtype == "float64"
+    assert (lnp.asarray(big) + one + lnp.ones(1)).dtype == "float32"  # weak: the float array says so

@@ -376,3 +376,104 @@ def test_derivatives_of_functions_applied_at_traced_places():
     many = np.arange(200) % 3
     got = lm.jit(lambda x, at: x.at[at].apply(lambda e: e / 2))(X, many)
     np.testing.assert_allclose(got.numpy(), X / 2.0 ** np.bincount(many), rtol=1e-6)
+
+
+# --- places, masks and lists of nothing ---
+
+ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("insert", ([1, 2, 3], [2, 0], [8, 9])),
+        ("insert", ([1, 2, 3], [-1, 1, 0], [7, 8, 9])),
+        ("insert", (ROWS, [3, 0], np.arange(6.0).reshape(3, 2), 1)),
+        ("insert", (ROWS, slice(None, None, -2), [[5], [6], [7]], 1)),
+        ("insert", (ROWS, np.array([True, False, True]), 7, 0)),
+        ("insert", ([1, 2, 3], [], 9)),
+        ("delete", (ROWS, [], 1)),
+        ("take", (ROWS, [])),
+        ("take", (ROWS, [[]], 1)),
+        ("take", (ROWS, True)),
+        ("take", (ROWS, [True, False], 0)),
+        ("take", (ROWS, np.array([True, False]), 0)),
+        ("bincount", ([], None, 3)),
+        ("extract", ([1, 0, 1], ROWS)),
+        ("repeat", (2.5, 3, 0)),
+        ("polyadd", ([1, 2], 3)),
+        ("gcd", (np.array([5, -(2**31)], np.int32), np.array([-(2**31), 3], np.int32))),
+        ("gcd", (np.array([5]), np.array([-(2**63)]))),
+    ],
+)
+def test_places_and_parameters_are_numpys(name, args):
+    want = getattr(np, name)(*args)
+    got = getattr(lnp, name)(*args).numpy()
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(got, want)
+
+
+def test_lists_of_nothing_are_indices():
+    rows = lnp.asarray(ROWS)
+    assert rows[[[]]].shape == (1, 0, 4) and rows[lnp.ix_([], [1])].shape == (0, 1)
+    assert lnp.broadcast_shapes(4, (3, 1)) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "call, error, match",
+    [
+        (
+            lambda: lnp.insert(ROWS, 5, 0, axis=1),
+            IndexError,
+            "index 5 is out of bounds for axis 1 with size 4",
+        ),
+        (lambda: lnp.delete(ROWS, [0, -5], axis=1), IndexError, "index -5 is out of bounds for axis 1"),
+        (lambda: lnp.compress([True] * 5, ROWS, axis=0), IndexError, "index 4 is out of bounds for axis 0"),
+        (lambda: lnp.bincount([0, 1], [1.0]), ValueError, "one weight for each"),
+        (lambda: lnp.bincount([0, 1], minlength=-1), ValueError, "minlength"),
+        (lambda: lnp.polyder([1, 2], -1), ValueError, "not -1"),
+        (lambda: lnp.broadcast_shapes((-1,), (1,)), ValueError, "negative"),
+        (lambda: pow(lnp.asarray([1, 2]), 2, 5), TypeError, "unsupported operand"),
+        (
+            lambda: [1, 2] * lnp.asarray(2),
+            TypeError,
+            r"not multiplied by a list: use lamina.numpy.asarray\(\[",
+        ),
+        (lambda: lnp.asarray(2) * (1, 2), TypeError, "not multiplied by a tuple"),
+    ],
+)
+def test_what_no_array_is_made_of_is_refused(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
+
+
+# --- numbers ---
+
+
+def test_bounds_of_integers_may_be_numpys_floats():
+    x = np.array([3, 0, -1, 5], np.int32)
+    for low in (0.5, np.float32(0.5), np.float64(0.5)):
+        got = lnp.clip(x, low, 2)
+        assert got.dtype == "float32" and got.tolist() == [2, 0.5, 0.5, 2]
+        assert lm.jit(lambda x, low: lnp.clip(x, low, 2))(x, low).tolist() == [2, 0.5, 0.5, 2]
+    assert lnp.clip(np.array([3, 250], np.uint8), np.int64(-1), np.int64(300)).tolist() == [3, 250]
+
+
+@pytest.mark.parametrize("exponent", [-1, -2.5, 1j, 1 - 1j, -1 + 1j])
+def test_complex_zero_to_a_power_that_is_not_positive(exponent):
+    zero = np.array([0j, 0j])
+    exponents = np.array([exponent, exponent], complex)
+    want = [exponent.real > 0] * 2
+    for got in (lnp.power(zero, exponents), lnp.asarray(zero) ** exponents, lax.pow(zero, exponents)):
+        assert (np.isfinite(got.numpy()) == want).all()
+        np.testing.assert_array_equal(got.numpy()[want], 0)
+
+
+def test_norms_of_nothing_are_zero():
+    nothing = np.zeros((0, 3), np.float32)
+    for order in (1, 2, np.inf, "fro", "nuc"):
+        assert lnp.linalg.norm(nothing, order).item() == 0
+    assert lnp.linalg.norm(nothing[:, 0], np.inf).item() == 0
+    assert lnp.linalg.norm(nothing, np.inf, axis=0).tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="minimum of no elements"):
+        lnp.linalg.norm(nothing, -np.inf)

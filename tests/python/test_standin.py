@@ -86,7 +86,8 @@ def test_an_error_points_at_the_users_line(wrong):
 @pytest.mark.parametrize(
     ("code", "kind", "phrase", "own"),
     [
-        ("jnp.ones(3) + jnp.ones(4)", "TypeError", "add got incompatible shapes", "cannot be broadcast"),
+        # Since Python 3.13 the line of a program given by -c is known, and shown: the text has another form then.
+        ("jnp.ones(3) + jnp.ones(4)", "TypeError", "add got incompatible shapes", "[4]"),
         ("jax.jit(float)(1.0)", "TypeError", "x.astype(float)", "which is being traced"),
         ("jax.jit(range)(3)", "TypeError", "The __index__() method was called", "which is being traced"),
         ("jax.grad(lambda x: x)(jnp.ones(3))", "TypeError", "Gradient only defined for scalar", "use .sum()"),
@@ -147,8 +148,8 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "[None, 0, 0]",
         ),
         (
-            "import importlib.metadata as m; print(m.version('jax'), m.version('jaxlib') == jax.__version__)",
-            "0.10.2 True",
+            "import importlib.metadata as m; print(m.version('jax') == m.version('jaxlib'), jax.__version__)",
+            "True 0.10.2",  # which JAX is installed beside does not matter
         ),
         (
             "from jax.experimental import multihost_utils as m; print(m.process_allgather(jnp.ones(2)).shape,"

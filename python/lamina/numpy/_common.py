@@ -10,7 +10,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, broadcast_shapes, reshape, scalar
-from lamina._tensor import as_type, is_several, to_tensor
+from lamina._tensor import as_type, astype, is_several, to_tensor
 
 
 def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
@@ -219,6 +219,16 @@ def host(x: Any, what: str, places: bool = False) -> Any:
             "inside a jit or vmap; give `size`, or call it outside"
         )
     return (_core.value_of(t) if places else t).numpy()
+
+
+def places(x: Any) -> Any:
+    """Indices, of which a list of nothing holds integers, as in NumPy."""
+    first = x
+    while isinstance(first, (list, tuple)):
+        if not first:
+            return astype(to_tensor(x), "int32")
+        first = first[0]
+    return x
 
 
 def known(x: Any) -> Any:

@@ -28,6 +28,7 @@ from lamina.numpy._common import (
     in_type,
     iota,
     op,
+    places,
     promote_inexact,
     select,
     shape_of,
@@ -89,6 +90,8 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     import numpy as np
 
     t = dtypes.canonical(dtype)
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
+        return to_tensor(np.frombuffer(buffer, dtype, count, offset))
     if dtypes.is_foreign(t):
         bits = np.frombuffer(buffer, f"u{t.itemsize}", count, offset)
         return _core.with_dtype_bits(bits, t.name, list(bits.shape))
@@ -416,7 +419,7 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     """Index arrays that pick the grid of 1-d index arrays."""
     out = []
     for d, a in enumerate(args):
-        t = to_tensor(a)
+        t = to_tensor(places(a))
         if t.ndim != 1:
             raise ValueError(f"ix_ needs 1-d arrays, not shape {t.shape}")
         if t.dtype.kind == "b":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from lamina import _core, _devices, dtypes
@@ -235,10 +236,10 @@ def isrealobj(x: Any) -> bool:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a number or a 0-d array."""
+    """Whether `element` is a number, a 0-d array, or a string, as in NumPy."""
     if hasattr(element, "__jax_array__"):
         element = element.__jax_array__()
-    return isinstance(element, (bool, int, float, complex)) or getattr(element, "shape", None) == ()
+    return isinstance(element, (numbers.Number, str, bytes)) or getattr(element, "shape", None) == ()
 
 
 def ndim(a: Any) -> int:

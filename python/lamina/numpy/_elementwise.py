@@ -372,7 +372,9 @@ def power(x1: Any, x2: Any) -> Tensor:
         zero = compare(a, 0, "EQ")
         safe = select(zero, 1.0, a)
         out = ew("exponential", ew("multiply", b, ew("log", safe)))
-        return select(zero, select(compare(b, 0, "EQ"), 1.0, 0.0), out)
+        # As lax.pow has it: nothing but a positive exponent makes it zero.
+        pole = select(compare(ew("real", b), 0, "GT"), 0.0, complex(math.inf, math.nan))
+        return select(zero, select(compare(b, 0, "EQ"), 1.0, pole), out)
     return ew("power", a, b)
 
 
@@ -454,7 +456,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
 
 def _bound(value: Any, x: Tensor) -> Any:
     """A bound of `clip`; a Python integer beyond the type of integers `x` as their extreme, as in the array API."""
-    if not (_core.is_number(value) and x.dtype.kind in "iu") or isinstance(value, (float, complex)):
+    if not (_core.is_number(value) and x.dtype.kind in "iu") or to_tensor(value).dtype.kind not in "iu":
         return value
     return builtins.min(builtins.max(int(value), lowest(x.dtype)), highest(x.dtype))
 
@@ -716,7 +718,8 @@ def gcd(x1: Any, x2: Any) -> Tensor:
         return [select(done, p[0], p[1]), select(done, p[1], rest)]
 
     cond_region, body_region = _core.region(condition, [spec, spec]), _core.region(body, [spec, spec])
-    return _core.op("while", [a, b], cond=cond_region, body=body_region)[0]
+    # Where one is the least integer, which has no absolute value, a remainder may be negative.
+    return absolute(_core.op("while", [a, b], cond=cond_region, body=body_region)[0])
 
 
 def lcm(x1: Any, x2: Any) -> Tensor:

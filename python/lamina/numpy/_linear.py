@@ -485,7 +485,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Tensor:
 
 def polyadd(a1: Any, a2: Any) -> Tensor:
     """The sum of two polynomials, highest power first."""
-    a, b = promote(a1, a2)
+    a, b = (ravel(t) if t.ndim == 0 else t for t in promote(a1, a2))
     n = max(a.size, b.size)
     grow = lambda t: concatenate([broadcast(to_tensor(0).astype(t.dtype), (n - t.size,)), t])  # noqa: E731
     return ew("add", grow(a), grow(b))
@@ -501,6 +501,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Tensor:
 def polyder(p: Any, m: int = 1) -> Tensor:
     """The m-th derivative of a polynomial, highest power first."""
     t = to_tensor(p)
+    if operator.index(m) < 0:
+        raise ValueError(f"polyder needs an order that is not negative, not {m}: polyint integrates")
     for _ in range(operator.index(m)):
         n = t.size
         powers = to_tensor(list(range(n - 1, 0, -1))) if n > 1 else None

@@ -146,7 +146,12 @@ def broadcast_arrays(*args: Any) -> list[Tensor]:
     return _common.broadcast_all(*[to_tensor(a) for a in args])
 
 
-broadcast_shapes = _common.broadcast_shapes
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape that all of `shapes` (a number is one of one dimension) broadcast to. ValueError where they do not."""
+    given = [tuple(map(operator.index, _common.items_of(s))) for s in shapes]
+    if negative := [s for s in given if any(n < 0 for n in s)]:
+        raise ValueError(f"a shape has no negative sizes, as {negative[0]} has")
+    return _common.broadcast_shapes(*given)
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -357,6 +362,8 @@ def repeat(
     t = to_tensor(a)
     if axis is None:
         t, axis = ravel(t), 0
+    if t.ndim == 0:
+        t = ravel(t)
     axis = canonical_axis(axis, t.ndim)
     if isinstance(repeats, int) and total_repeat_length is None:
         if repeats < 0:
@@ -500,9 +507,21 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
             raise ValueError(f"delete: {at.size} different indices for {n} slices")
         gone = broadcast(scalar(0, "int32"), (n,)).at[at].set(1)
         return take_along(t, getitem(argsort(gone), slice(0, n - at.size)), axis)
-    where = obj if isinstance(obj, (int, slice)) else _common.host(obj, "delete")
+    where = _places(obj, "delete", axis, t.shape[axis], t.shape[axis] - 1)
     left = np.delete(np.arange(t.shape[axis], dtype=np.int32), where)
     return take_along(t, to_tensor(left), axis)
+
+
+def _places(obj: Any, what: str, axis: int, size: int, last: int) -> Any:
+    """Known places along an axis: an integer, a slice, or an array. IndexError for one beyond `last`."""
+    import numpy as np
+
+    if isinstance(obj, slice):
+        return obj
+    where = np.asarray(obj) if isinstance(obj, int) else _common.host(_common.places(obj), what)
+    if where.dtype.kind in "iu" and (beyond := where[(where < -size) | (where > last)]).size:
+        raise IndexError(f"index {beyond[0]} is out of bounds for axis {axis} with size {size}")
+    return where
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
@@ -516,17 +535,17 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     axis = canonical_axis(axis, t.ndim)
     if isinstance(obj, Tensor) and obj.dtype.kind in "iu" and obj.ndim < 2 and not _core.forceable(obj):
         return _insert_traced(t, obj, v, axis)
-    where = obj if isinstance(obj, (int, slice)) else _common.host(obj, "insert")
     n = t.shape[axis]
-    marks = np.insert(np.arange(n), where, -1)
-    count = int((marks < 0).sum())
+    where = _places(obj, "insert", axis, n, n)
+    count = int((np.insert(np.arange(n), where, -1) < 0).sum())
     if not isinstance(where, slice) and np.ndim(where) == 0:
         # One place: the values' first dimension lies along the axis.
         v = moveaxis(reshape_to(v, (1,) * (t.ndim - v.ndim) + v.shape), 0, axis)
         count = v.shape[axis]
-        marks = np.insert(np.arange(n), [int(where)] * count, -1)
+        where = [int(where)] * count
     fresh = broadcast(v, [count if d == axis else m for d, m in enumerate(t.shape)])
-    marks[marks < 0] = n + np.arange(count)
+    # The values are in the order of the given places, which need not be that of the result.
+    marks = np.insert(np.arange(n), where, n + np.arange(count))
     return take_along(concatenate([t, fresh], axis), to_tensor(marks.astype(np.int32)), axis)
 
 

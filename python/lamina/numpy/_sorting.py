@@ -29,6 +29,7 @@ from lamina.numpy._common import (
     iota,
     known,
     op,
+    places,
     promote,
     promote_inexact,
     select,
@@ -235,8 +236,6 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Tensor:
     """The elements where the condition is non-zero, flattened. With `size` as `compress`."""
-    if size is None:
-        return getitem(ravel(arr), ravel(e.logical_or(condition, False)))
     return compress(condition, ravel(arr), size=size, fill_value=fill_value)
 
 
@@ -250,6 +249,8 @@ def compress(
     t, d = _axis_of(a, axis)
     if size is None:
         (index,) = nonzero(ravel(condition))
+        if index.size and int(index[-1]) >= t.shape[d]:
+            raise IndexError(f"index {int(index[-1])} is out of bounds for axis {d} with size {t.shape[d]}")
         return getitem(t, (*(slice(None),) * d, index))
     n = t.shape[d]
     (index,) = nonzero(ravel(condition), size=size, fill_value=n)
@@ -275,6 +276,9 @@ def take(
     `indices_are_sorted` change no result.
     """
     t, d = _axis_of(a, axis)
+    indices = places(indices)
+    if e._is_bool(indices) or (isinstance(indices, (list, tuple)) and to_tensor(indices).dtype == "bool"):
+        indices = astype(to_tensor(indices), "int32")  # numbers, and no mask
     key: tuple[Any, ...] = (slice(None),) * d
     if mode not in (None, "fill", "clip", "wrap", "raise"):
         raise ValueError(f"mode must be 'fill', 'clip', 'wrap' or 'raise', not {mode!r}")
@@ -515,7 +519,9 @@ def _integers(x: Any, what: str) -> Tensor:
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Tensor:
     """How often each non-negative integer occurs (or the sum of weights). Inside a trace give `length`."""
-    t = to_tensor(x)
+    t = to_tensor(places(x))
+    if operator.index(minlength) < 0:
+        raise ValueError(f"bincount: minlength cannot be negative: {minlength}")
     if t.ndim != 1 or t.dtype.kind not in "biu":
         raise TypeError(f"bincount needs 1-d integers, not {t.dtype.name} of shape {t.shape}")
     if length is None:
@@ -524,6 +530,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             raise ValueError("bincount needs non-negative integers")
         length = max(operator.index(minlength), int(values.max()) + 1 if values.size else 0)
     w = full_of(1, default_int(), t.shape) if weights is None else _core.set_weak(inexact(weights), False)
+    if w.shape != t.shape:
+        raise ValueError(
+            f"bincount needs one weight for each integer: {w.shape[0] if w.ndim else 1} for {t.size}"
+        )
     index = astype(e.clip(t, 0, None), "int32")
     if t.size == 0 or length == 0:
         return full_of(0, w.dtype.name, [length])

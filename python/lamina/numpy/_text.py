@@ -59,12 +59,14 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 def _of_numpy(dtype: Any) -> Any:
     """NumPy's type of an element type; TypeError for those that it has from ml_dtypes only."""
+    import numpy as np
+
     from lamina import dtypes
 
     name = dtypes.name_of(dtype)
     if dtypes.is_foreign(name):
         raise TypeError(f"NumPy reads no {name}; read another type and convert it with astype")
-    return name
+    return dtype if isinstance(dtype, np.dtype) else name  # one may have the other byte order
 
 
 def save(file: Any, arr: Any) -> None:

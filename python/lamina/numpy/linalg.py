@@ -337,6 +337,11 @@ def _sum(x: Tensor, axes: Sequence[int] | int, keepdims: bool) -> Tensor:
     return _reductions.sum(x, tuple(axes) if not isinstance(axes, int) else axes, keepdims=keepdims)
 
 
+def _of_nothing(x: Tensor) -> float | None:
+    """What the largest of sizes starts from: 0 where there may be none."""
+    return None if x.size else 0.0
+
+
 def _vector(x: Tensor, order: Any, axes: list[int], keepdims: bool) -> Tensor:
     if order is None or order == 2:
         return _root(_sum(_square_sizes(x), axes, keepdims))
@@ -344,7 +349,7 @@ def _vector(x: Tensor, order: Any, axes: list[int], keepdims: bool) -> Tensor:
     if isinstance(order, str):
         raise ValueError(f"the norm of vectors has no order {order!r}")
     if order == math.inf:
-        return _reductions.max(size, tuple(axes), keepdims=keepdims)
+        return _reductions.max(size, tuple(axes), keepdims=keepdims, initial=_of_nothing(x))
     if order == -math.inf:
         return _reductions.min(size, tuple(axes), keepdims=keepdims)
     if order == 0:
@@ -364,12 +369,16 @@ def _matrix(x: Tensor, order: Any, rows: int, columns: int, keepdims: bool) -> T
     if order in (1, -1, math.inf, -math.inf):
         added = rows if order in (1, -1) else columns
         sums = _sum(abs_(x), added, True)
-        extreme = _reductions.max if order > 0 else _reductions.min
-        out = extreme(sums, (rows, columns), keepdims=True)
+        if order > 0:
+            out = _reductions.max(sums, (rows, columns), keepdims=True, initial=_of_nothing(x))
+        else:
+            out = _reductions.min(sums, (rows, columns), keepdims=True)
     elif order in (2, -2, "nuc"):
         s = svdvals(_shape.moveaxis(x, (rows, columns), (-2, -1)))
-        take = {2: _reductions.max, -2: _reductions.min, "nuc": _reductions.sum}[order]
-        out = take(s, -1)
+        if order == 2:
+            out = _reductions.max(s, -1, initial=_of_nothing(x))
+        else:
+            out = (_reductions.min if order == -2 else _reductions.sum)(s, -1)
         out = reshape(out, [1 if d in (rows, columns) else n for d, n in enumerate(x.shape)])
     else:
         raise ValueError(f"the norm of matrices has no order {order!r}")

@@ -56,7 +56,7 @@ class gaussian_kde:
             factor = (self.neff * (d + 2) / 4.0) ** (-1.0 / (d + 4))
         elif callable(bw_method):
             factor = bw_method(self)
-        elif lnp.isscalar(bw_method):
+        elif lnp.isscalar(bw_method) and not isinstance(bw_method, (str, bytes)):
             factor = bw_method
         else:
             raise ValueError(
