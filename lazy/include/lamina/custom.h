@@ -5,7 +5,6 @@
 #ifndef LAMINA_CUSTOM_H_
 #define LAMINA_CUSTOM_H_
 
-#include <algorithm>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -203,7 +202,7 @@ auto custom_vjp(F&& f, Forward&& forward, Backward&& backward, RuleOptions optio
           auto out = detail::forward_pass(forward, detail::with_leaves(arguments, inputs), differentiated);
           const Result result(std::get<0>(out));
           detail::FlatPass pass{detail::tensors_of(result), detail::tensors_of(std::get<1>(out)), {}};
-          const std::vector<Tensor> none(std::max(pass.results.size(), pass.residuals.size()));
+          const std::vector<Tensor> none(pass.results.size() + pass.residuals.size());
           size_t i = 0, j = 0;
           pass.form = detail::Ref<detail::Counted>(
               new detail::Box<Seen>({detail::with_leaves(result, none, i),
