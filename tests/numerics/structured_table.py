@@ -436,6 +436,15 @@ CASES: list[Case] = [
     ),
     Case("reduce_window", "cumsum", _cumulative, lambda x: np.cumsum(x, 0), ((7, 3),), "ifc", bound=8),
     Case(
+        "cumsum",
+        "groups",
+        lambda x: lax.cumsum(x, 0, reverse=True),
+        lambda x: np.cumsum(x[::-1], 0, dtype=x.dtype)[::-1],
+        ((70, 2),),
+        "ifc",
+        bound=64,
+    ),
+    Case(
         "select_and_scatter",
         "largest",
         lambda x, s: lax.select_and_scatter(x, lax.ge, (2, 2), (2, 2), "VALID", s, 0, lax.add),
