@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 #include <vector>
 
+#include "hlo/attributes.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -59,15 +59,21 @@ class LineSums {
 
 }  // namespace
 
-void reference_cumsum(DType type, int64_t outer, int64_t length, int64_t inner, bool reverse, const void* in,
-                      void* sums) {
+CumsumLines cumsum_lines(const Node& n) {
+  const std::span<const int64_t> dims = n.type()->dims;
+  const auto d = static_cast<size_t>(n.attrs().integer(Attr::dimension));
+  return {product(dims.first(d)), dims[d], product(dims.subspan(d + 1)), n.attrs().flag(Attr::reverse)};
+}
+
+void reference_cumsum(DType type, const CumsumLines& lines, const void* in, void* sums) {
+  const auto [outer, length, inner, reverse] = lines;
   // The parts of complex numbers are summed by themselves.
   const int64_t lanes = inner * num_parts(type), width = byte_size(part_type(type));
   LineSums of_line(part_type(type));
   std::vector<std::byte> line(static_cast<size_t>(length * width));
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      const auto place = [&](int64_t i) {
+      const auto place = [&, length = length, reverse = reverse](int64_t i) {
         return ((o * length + (reverse ? length - 1 - i : i)) * lanes + lane) * width;
       };
       for (int64_t i = 0; i < length; ++i)

@@ -12,16 +12,22 @@
 #include <cstdint>
 
 #include "hlo/dtype.h"
+#include "hlo/graph.h"
 
 namespace lamina::hlo {
 
 inline constexpr int64_t kCumsumGroup = 16;
 
-// Of lines of `length` elements, along the middle of the dimensions [outer, length, inner] of dense arrays;
-// from the last element on where `reverse`. Each addition rounds to the element type, which has numbers. Slow
-// and simple. `sums` may be `in`.
-void reference_cumsum(DType type, int64_t outer, int64_t length, int64_t inner, bool reverse, const void* in,
-                      void* sums);
+// Lines of `length` elements, along the middle of the dimensions [outer, length, inner] of dense arrays;
+// summed from the last element on where `reverse`.
+struct CumsumLines {
+  int64_t outer, length, inner;
+  bool reverse;
+};
+CumsumLines cumsum_lines(const Node& cumsum);
+
+// Each addition rounds to the element type, which has numbers. Slow and simple. `sums` may be `in`.
+void reference_cumsum(DType type, const CumsumLines& lines, const void* in, void* sums);
 
 }  // namespace lamina::hlo
 

@@ -369,11 +369,7 @@ absl::Status eval_sort(const Node& n, EvalIn in, EvalOut out) {
 }
 
 absl::Status eval_cumsum(const Node& n, EvalIn in, EvalOut out) {
-  const Dims& dims = in[0]->dims();
-  const auto d = static_cast<size_t>(n.attrs().integer(Attr::dimension));
-  reference_cumsum(in[0]->dtype(), product(std::span(dims).first(d)), dims[d],
-                   product(std::span(dims).subspan(d + 1)), n.attrs().flag(Attr::reverse), in[0]->data(),
-                   out[0]->element(0));
+  reference_cumsum(in[0]->dtype(), cumsum_lines(n), in[0]->data(), out[0]->element(0));
   return absl::OkStatus();
 }
 

@@ -20,7 +20,7 @@
 namespace lamina::jit {
 namespace {
 
-using hlo::Attr;
+using hlo::CumsumLines;
 using hlo::DType;
 using hlo::Node;
 
@@ -297,16 +297,10 @@ class RowSums {
 
 // --- arrays ---
 
-// Lines along the middle of the dimensions [outer, length, inner].
-struct SumLines {
-  int64_t outer, length, inner;
-  bool reverse;
-};
-
 template <typename T>
 class Cumsum {
  public:
-  explicit Cumsum(const SumLines& lines) : lines_(lines) {}
+  explicit Cumsum(const CumsumLines& lines) : lines_(lines) {}
 
   absl::Status run(const T* x, T* y, const KernelContext& context) const {
     const int64_t lanes = lines_.outer * lines_.inner, length = lines_.length;
@@ -407,17 +401,17 @@ class Cumsum {
     return absl::OkStatus();
   }
 
-  const SumLines lines_;
+  const CumsumLines lines_;
 };
 
 template <typename T>
-NativeOp::Routine typed_routine(const SumLines& lines) {
+NativeOp::Routine typed_routine(const CumsumLines& lines) {
   return [cumsum = Cumsum<T>(lines)](const void* const* in, void* const* out, const KernelContext& context) {
     return cumsum.run(static_cast<const T*>(in[0]), static_cast<T*>(out[0]), context);
   };
 }
 
-NativeOp::Routine cumsum_routine(DType type, const SumLines& lines) {
+NativeOp::Routine cumsum_routine(DType type, const CumsumLines& lines) {
   if (type == DType::kF32) return typed_routine<float>(lines);
   if (type == DType::kF64) return typed_routine<double>(lines);
   if (!hlo::is_integer(type) || hlo::bit_width(type) != 8 * hlo::byte_size(type)) return nullptr;
@@ -436,13 +430,9 @@ NativeOp::Routine cumsum_routine(DType type, const SumLines& lines) {
 }  // namespace
 
 NativeOp make_cumsum(const Node& n) {
-  const hlo::Dims& dims = n.type()->dims;
   const DType type = n.type()->dtype;
-  const auto d = static_cast<size_t>(n.attrs().integer(Attr::dimension));
-  const SumLines lines{.outer = hlo::product(std::span(dims).first(d)),
-                       .length = dims[d],
-                       .inner = hlo::product(std::span(dims).subspan(d + 1)) * hlo::num_parts(type),
-                       .reverse = n.attrs().flag(Attr::reverse)};
+  CumsumLines lines = hlo::cumsum_lines(n);
+  lines.inner *= hlo::num_parts(type);  // the parts of complex numbers are summed by themselves
   NativeOp op;
   op.run = cumsum_routine(hlo::part_type(type), lines);
   op.what = str_cat("sums of ", lines.outer * lines.inner, " lines of ", lines.length, " elements");

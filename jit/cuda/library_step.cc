@@ -30,7 +30,7 @@ class LibraryStep final : public QueueStep {
     if (const int64_t bytes = call_->workspace_bytes(); bytes > 0) workspace_ = add_scratch(bytes);
     for (size_t i = 0; i < copies_.size(); ++i)
       if (copies_[i])
-        copied_[i] = add_scratch((i == kResult ? node.type() : slots_.operand_types[i])->bytes());
+        copied_[i] = add_scratch((i == kResult ? slots_.result_types[0] : slots_.operand_types[i])->bytes());
   }
 
   absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {

@@ -142,10 +142,8 @@ class CumsumLowering final : CallLowering {
 
 absl::StatusOr<KernelSequence> lower_cumsum(const FusionPlan& plan, const Group& group) {
   const hlo::Node& node = *group.anchors[0];
-  const hlo::Dims& dims = node.type()->dims;
-  const auto d = static_cast<size_t>(node.attrs().integer(hlo::Attr::dimension));
-  std::vector<LevelShape> levels{
-      {hlo::product(std::span(dims).first(d)), dims[d], hlo::product(std::span(dims).subspan(d + 1))}};
+  const hlo::CumsumLines lines = hlo::cumsum_lines(node);
+  std::vector<LevelShape> levels{{lines.outer, lines.length, lines.inner}};
   while (levels.back().above().length > 0) levels.push_back(levels.back().above());
   KernelSequence out;
   const hlo::DType part = hlo::part_type(node.type()->dtype);
