@@ -201,10 +201,32 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     b_.CreateIntrinsic(
         llvm::Intrinsic::prefetch, {b_.getPtrTy()},
         {b_.CreateGEP(element, address, place.ahead), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  if (mask && !one) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
+  if (mask && !one && predicate)
+    return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
   address = if_one(address, n);
-  if (mask) return b_.CreateMaskedLoad(memory, address, align, mask, zero);
-  return b_.CreateAlignedLoad(memory, address, align);
+  const auto plain = [&]() -> Value* { return b_.CreateAlignedLoad(memory, address, align); };
+  if (!mask) return plain();
+  return plain_or_masked(mask, n, plain,
+                         [&] { return b_.CreateMaskedLoad(memory, address, align, mask, zero); });
+}
+
+Value* CpuLanes::plain_or_masked(Value* mask, unsigned n, const std::function<Value*()>& plain,
+                                 const std::function<Value*()>& some) {
+  if (!left_ || mask != left_mask_) return some();
+  BasicBlock *whole = f_.block("whole"), *part = f_.block("part"), *after = f_.block("after");
+  b_.CreateCondBr(b_.CreateICmpEQ(left_, f_.i64(n)), whole, part);
+  b_.SetInsertPoint(whole);
+  Value* all = plain();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(part);
+  Value* first = some();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  if (!all) return nullptr;
+  llvm::PHINode* value = b_.CreatePHI(all->getType(), 2);
+  value->addIncoming(all, whole);
+  value->addIncoming(first, part);
+  return value;
 }
 
 // Twice the lanes with every second one off: the last element may be the last of its buffer.
@@ -269,7 +291,16 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
       if (left_ && !stores_masked_)
         store_left(value, address, t, n);
       else
-        b_.CreateMaskedStore(value, address, align, on());
+        plain_or_masked(
+            on(), n,
+            [&]() -> Value* {
+              b_.CreateAlignedStore(value, address, align);
+              return nullptr;
+            },
+            [&]() -> Value* {
+              b_.CreateMaskedStore(value, address, align, on());
+              return nullptr;
+            });
       return;
     }
     llvm::StoreInst* const made = b_.CreateAlignedStore(value, address, align);
@@ -338,8 +369,8 @@ Value* CpuLanes::any(Value* mask) { return b_.CreateOrReduce(mask); }
 void CpuLanes::masked(Value* index, Value* end, unsigned n, const std::function<void()>& body) {
   left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), f_.i64(n));
   Value* bits = b_.CreateLShr(f_.i64(-1), b_.CreateSub(f_.i64(64), left_));
-  const Only only(*this,
-                  b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n)));
+  left_mask_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n));
+  const Only only(*this, left_mask_);
   body();
   left_ = nullptr;
 }

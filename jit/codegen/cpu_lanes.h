@@ -74,6 +74,10 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_vector(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned n);
   llvm::Value* load_uniform(Row& row, uint32_t access, llvm::Value* predicate, unsigned n);
   llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
+  // What `mask` lets move: `some` does, and `plain` where the mask is that of a masked vector all of whose
+  // lanes are on, for some processors fetch nothing ahead of masked loads. Each makes a value, or null.
+  llvm::Value* plain_or_masked(llvm::Value* mask, unsigned n, const std::function<llvm::Value*()>& plain,
+                               const std::function<llvm::Value*()>& some);
   // So many bytes of zeros.
   llvm::Value* zeros(int64_t bytes);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
@@ -90,7 +94,8 @@ class CpuLanes : public LaneOps {
   const int64_t vector_bytes_;
   const bool stores_masked_;
   bool streams_ = false;
-  llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
+  llvm::Value* left_ = nullptr;       // of a masked vector: how many lanes
+  llvm::Value* left_mask_ = nullptr;  // and these
   llvm::Value* cancel_ = nullptr;
   llvm::BasicBlock* cancelled_ = nullptr;
   llvm::Value* waste_slot_ = nullptr;  // where stores with a false predicate go
