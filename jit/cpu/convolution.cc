@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hlo/reference_dot.h"
+#include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_rows.h"
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/gemm_source.h"
@@ -502,6 +503,10 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
       [&]<typename T, typename Out>(auto store) -> absl::Status {
         Out* const to = static_cast<Out*>(output);
         const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+        if (kernels.lane_chains[0])
+          if (const auto plan = plan_lanes(s, kernels.lanes, sizeof(T), context.parallel.threads))
+            return LaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+                .run();
         if (kernels.run_tile[0][0])
           if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
                                           sizeof(T), context.parallel.threads))

@@ -43,7 +43,14 @@ template <typename T>
 using RunTileFn = void (*)(const TileRun<T>* runs, int64_t run_count, int64_t offset, int64_t step,
                            const T* b, T* c, int64_t ldc, bool first);
 
+// Chains of which every lane has its own: acc[p * lanes + lane] goes on (`fresh`: begins) with the products
+// of base[positions[p] + terms[k] + lane] and filter[k * step + lane] for k < kc, for each of the positions.
+template <typename T>
+using LaneChainsFn = void (*)(int64_t kc, const int32_t* terms, const int32_t* positions, const T* base,
+                              const T* filter, int64_t step, T* acc, bool fresh);
+
 inline constexpr int kMaxRunVecs = 2;
+inline constexpr int kMaxLaneChains = 8;
 inline constexpr int kMaxInPlaceRows = 8;
 inline constexpr int kMaxInPlaceVecs = 2;
 
@@ -58,6 +65,8 @@ struct GemmKernels {
   // [rows - 1][vecs - 1], up to max_rows rows; null for types without vectors of their own.
   RunTileFn<T> run_tile[kMaxTileRows][kMaxRunVecs];
   RunTileFn<T> run_tile_across[kMaxTileRows][kMaxRunVecs];
+  // [positions - 1]; null for those types, too.
+  LaneChainsFn<T> lane_chains[kMaxLaneChains];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
   void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
   // to[i] = from[i] for i < n, of elements of f16 and of bf16; null where there are no vectors for it.

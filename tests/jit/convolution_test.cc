@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_rows.h"
 #include "tests/jit/kernel_testing.h"
 
@@ -210,6 +211,73 @@ TEST_CASE("convolutions that read patches in place have the bits of the definiti
   }
   CHECK(along > 20);
   CHECK(across > 20);
+}
+
+// Depthwise ones, groups of a few features, and their gradients, in any number of dimensions.
+TEST_CASE("convolutions whose lanes are groups have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(26);
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
+                                           {DType::kF64, DType::kF64},
+                                           {DType::kBF16, DType::kF32},
+                                           {DType::kBF16, DType::kBF16},
+                                           {DType::kF16, DType::kF16}};
+  int planned = 0, several_blocks = 0;
+  for (int i = 0; i < 200; ++i) {
+    ConvShape s = random_shape(rng);
+    const int64_t groups = pick(rng, {8, 16, 19, 40});
+    const bool batch_groups = rng() % 2 == 0;
+    s.feature_groups = batch_groups ? 1 : groups;
+    s.batch_groups = batch_groups ? groups : 1;
+    s.input_batch = pick(rng, {1, 2, 3}) * s.batch_groups;
+    s.filter_input = pick(rng, {1, 1, 1, 2, 4});
+    s.input_features = s.filter_input * s.feature_groups;
+    s.output_features = pick(rng, {1, 1, 2, 3}) * groups;
+    for (ConvDim& d : s.spatial)
+      if (const bool gradient = i % 3 == 0; gradient) {
+        d.output = pick(rng, {1, 2, 3});
+        d.filter = pick(rng, {7, 14, 21});
+        d.filter_dilation = 1;
+        const int64_t reach = (d.output - 1) * d.stride + d.filter;
+        d.input = std::max<int64_t>(1, reach - d.pad_low - pick(rng, {0, 1, 2}));
+      }
+    const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+    if (jit::plan_lanes(s, 16, 4, 2)) {
+      ++planned;
+      if (s.window() * s.filter_input > hlo::kDotBlock) ++several_blocks;
+    }
+    const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
+    check_conv_bits(pools, in, out, s, sizes, rng);
+  }
+  CHECK(planned > 50);
+  CHECK(several_blocks > 5);
+}
+
+// Strips of a large image, and parts of a long window that end within a block of terms.
+TEST_CASE("large convolutions whose lanes are groups have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(27);
+  for (bool features_last : {false, true})
+    for (bool gradient : {false, true}) {
+      ConvShape s;
+      s.input_batch = gradient ? 20 : 1;
+      s.batch_groups = gradient ? 20 : 1;
+      s.feature_groups = gradient ? 1 : 20;
+      s.filter_input = gradient ? 3 : 1;
+      s.input_features = gradient ? 3 : 20;
+      s.output_features = 20;
+      s.spatial.resize(2);
+      for (ConvDim& d : s.spatial) {
+        d.input = 131;
+        d.pad_low = 1;
+        d.filter = gradient ? d.input : 3;
+        d.output = gradient ? 3 : d.input;
+      }
+      const auto plan = jit::plan_lanes(s, 16, 4, 2);
+      REQUIRE(plan);
+      CHECK((gradient ? plan->taps < s.spatial[0].filter : plan->strips() > 1));
+      check_conv_bits(pools, DType::kF32, DType::kF32, s, usual_strides(s, features_last), rng);
+    }
 }
 
 // Several chunks of terms, parts of the batch and lines at a time.
