@@ -26,8 +26,9 @@ constexpr int64_t kPrefetchRows = 8;
 // segments early.
 constexpr int64_t kPrefetchSegments = 2;
 // Lanes, and vectors of columns, that are in registers together where the body has at most so many
-// instructions.
-constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4;
+// instructions; of the columns that do not fill so many vectors, kAcrossRest lanes
+// of one vector.
+constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4, kAcrossRest = 8;
 constexpr size_t kMostAcross = 6;
 
 // Elements of a vector of rows that are gone over before those of the next one.
@@ -55,11 +56,20 @@ class Across : public CpuReduction {
   };
 
   bool in_registers() const;
+  bool may_be_dense() const;
+  bool is_of_columns(const Access& a) const;
+  DType type_of(uint64_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
+  Value* is_dense(const Block& block);
+  void spread_columns(const Block& block);
   void choose(const Block& block, Value* total);
-  void chunk(const Block& block, Value* start, Value* count);
+  // Gives how many lanes of the tree are left to fold.
+  Value* chunk(const Block& block, Value* start, Value* count);
+  void dense(const Block& block, Value* start, Value* count, Value* whole);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
-  void part_in_registers(const Block& block, Value* start, Value* count, Value* part);
-  Values elements(const Block& block, Value* start, Value* e, Value* part, const Values& masks);
+  void part_in_registers(const Block& block, Value* start, Value* count, Value* part, unsigned vectors,
+                         unsigned lanes, Value* mask);
+  Values elements(const Block& block, Value* start, Value* e, Value* part, unsigned vectors, unsigned lanes,
+                  Value* mask);
 
   CpuParts& c_;
   const LoopKernel& kernel_;
@@ -69,14 +79,24 @@ class Across : public CpuReduction {
   CpuTree tree_;
   const unsigned width_;  // lanes of a vector
   const unsigned vectors_ = std::min<unsigned>(kAcrossVectors, kBlockColumnsOfSeveral / width_);  // of a part
-  const unsigned together_ = kAcrossRegisters / vectors_;  // lanes of the tree
   const bool masked_ =
       c_.widths.reads_masked(kernel_, kernel_.parallel_rank - 1);  // columns are read by masks
   std::optional<CpuChoice> choice_;
+  Value* dense_rows_ = nullptr;  // lanes of the tree without gaps, where rows may lie so in memory
+  // Accesses that are the same for all rows, and as many rows of each as the tree has lanes.
+  std::vector<std::pair<uint32_t, Value*>> spread_;
 };
 
 void Across::emit(const CpuBounds& bounds) {
   tree_.enter();
+  if (may_be_dense()) {
+    dense_rows_ = tree_.new_level();
+    for (const KernelInstr& i : kernel_.body)
+      if (i.op == KernelOp::kLoad && is_of_columns(kernel_.accesses[i.imm]))
+        spread_.emplace_back(static_cast<uint32_t>(i.imm),
+                             f_.at_entry().CreateAlloca(f_.prims().memory_type(type_of(i.imm), 1),
+                                                        f_.i64(tree_.lanes() * kBlockColumnsOfSeveral)));
+  }
   const int rank = kernel_.parallel_rank;
   Value* total = tree_.total();
   Value* several = tree_.several_chunks(total);
@@ -87,14 +107,14 @@ void Across::emit(const CpuBounds& bounds) {
     Value* vectors =
         b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(column_end, column), f_.i64(width_ - 1)), f_.i64(width_));
     const Block block{outer, column, column_end};
+    if (!spread_.empty()) f_.if_then(is_dense(block), [&] { spread_columns(block); });
     if (choice_) {
       choose(block, total);
       tree_.epilogue(outer, tree_.level(0), total, column, column_end);
       return;
     }
     tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
-      chunk(block, start, count);
-      tree_.fold(tree_.level(0), count, vectors);
+      tree_.fold(tree_.level(0), chunk(block, start, count), vectors);
     });
     tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column,
                    column_end);
@@ -110,6 +130,111 @@ void Across::emit(const CpuBounds& bounds) {
 bool Across::in_registers() const {
   return kernel_.reduce_rank == 1 && c_.widths.masks && tree_.size() == 1 &&
          kernel_.body.size() <= kMostAcross;
+}
+
+// Whether all that is read lies row after row, given the right strides, or is the same for all rows.
+bool Across::may_be_dense() const {
+  const int column = kernel_.parallel_rank - 1, row = kernel_.parallel_rank;
+  const auto along = [](const Access& a, int dim) {
+    return std::ranges::count_if(a.terms, [&](const AccessTerm& t) { return t.dim == dim; });
+  };
+  return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross &&
+         tree_.lanes() % width_ == 0 && std::ranges::all_of(kernel_.body, [&](const KernelInstr& i) {
+           if (i.op != KernelOp::kLoad) return i.op == KernelOp::kPrim || i.op == KernelOp::kArg;
+           const Access& a = kernel_.accesses[i.imm];
+           const bool beside = std::ranges::all_of(
+               a.terms, [&](const AccessTerm& t) { return t.dim != column || t.unit == 1; });
+           return !i.predicated && beside && along(a, row) <= along(a, column) && along(a, column) <= 1;
+         });
+}
+
+// Whether the access tells columns apart and not rows.
+bool Across::is_of_columns(const Access& a) const {
+  const auto along = [&](int dim) {
+    return std::ranges::any_of(a.terms, [&](const AccessTerm& t) { return t.dim == dim; });
+  };
+  return along(kernel_.parallel_rank - 1) && !along(kernel_.parallel_rank);
+}
+
+// Lets a long row of the tree's lanes read what is the same for all of them.
+void Across::spread_columns(const Block& block) {
+  Value* columns = b_.CreateSub(block.column_end, block.column);
+  for (const auto& [access, to] : spread_) {
+    llvm::Type* const type = f_.prims().memory_type(type_of(access), 1);
+    Values indices = block.parallel;
+    indices.push_back(block.column);
+    Value* from = c_.lanes.place_of(access, indices).first;
+    f_.loop(f_.i64(0), columns, f_.i64(1), [&, to = to](Value* i) {
+      Value* value = b_.CreateAlignedLoad(type, b_.CreateGEP(type, from, i), llvm::Align(1));
+      f_.loop(i, b_.CreateMul(columns, f_.i64(tree_.lanes())), columns,
+              [&](Value* at) { b_.CreateAlignedStore(value, b_.CreateGEP(type, to, at), llvm::Align(1)); });
+    });
+  }
+}
+
+// Rows of few columns without gaps between them.
+Value* Across::is_dense(const Block& block) {
+  Value* columns = b_.CreateSub(block.column_end, block.column);
+  Value* dense = b_.CreateICmpSLE(columns, f_.i64(kBlockColumnsOfSeveral));
+  for (const KernelInstr& i : kernel_.body) {
+    if (i.op != KernelOp::kLoad) continue;
+    for (const AccessTerm& t : kernel_.accesses[i.imm].terms)
+      if (t.dim == kernel_.parallel_rank)
+        dense =
+            b_.CreateAnd(dense, b_.CreateICmpEQ(t.unit ? f_.i64(t.unit) : f_.arg(t.stride_slot), columns));
+  }
+  return dense;
+}
+
+// The first `count` elements of a chunk, a whole number of segments: L rows without gaps are one long row
+// over which the others are folded vector by vector, whatever the number of columns. Row 0 gets the fold of
+// all lanes if that is the `whole` chunk; otherwise each lane gets its row.
+void Across::dense(const Block& block, Value* start, Value* count, Value* whole) {
+  Value* const columns = b_.CreateSub(block.column_end, block.column);
+  Value* const end = b_.CreateMul(columns, f_.i64(tree_.lanes()));
+  const int64_t vectors = std::min<int64_t>(kAcrossVectors, tree_.lanes() / width_);
+  const auto at = [&](Value* i) { return tree_.address(dense_rows_, 0, f_.i64(0), i); };
+  const auto segment = [&](Value* e, bool first) {
+    c_.lanes.poll_cancel();
+    Values indices = block.parallel;
+    indices.push_back(nullptr);
+    indices.push_back(b_.CreateAdd(start, e));
+    Row row =
+        c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
+    for (const auto& [access, from] : spread_) {
+      llvm::Type* const type = f_.prims().memory_type(type_of(access), 1);
+      c_.lanes.read_from(row, access, b_.CreateGEP(type, from, b_.CreateNeg(block.column)));
+    }
+    f_.loop(f_.i64(0), end, f_.i64(vectors * width_), [&](Value* i) {
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value* here = b_.CreateAdd(i, f_.i64(v * width_));
+        const Values element = tree_.elements(row, b_.CreateAdd(block.column, here), width_);
+        tree_.store(first ? element[0] : tree_.combine({tree_.load(at(here), 0, width_)}, element, width_)[0],
+                    at(here), 0, width_);
+      }
+    });
+  };
+  segment(f_.i64(0), true);
+  f_.loop(f_.i64(tree_.lanes()), count, f_.i64(tree_.lanes()), [&](Value* e) { segment(e, false); });
+  const auto vectors_of = [&](Value* length, const std::function<void(Value*)>& body) {
+    f_.loop(f_.i64(0), length, f_.i64(width_), body);
+  };
+  f_.if_then(whole, [&] {
+    // The rest of the last vector lies in the half that has been folded already.
+    for (int64_t stride = tree_.lanes() / 2; stride > 0; stride /= 2) {
+      Value* half = b_.CreateMul(columns, f_.i64(stride));
+      vectors_of(half, [&](Value* i) {
+        const Values upper = {tree_.load(at(b_.CreateAdd(half, i)), 0, width_)};
+        tree_.store(tree_.combine({tree_.load(at(i), 0, width_)}, upper, width_)[0], at(i), 0, width_);
+      });
+    }
+  });
+  f_.loop(f_.i64(0), b_.CreateSelect(whole, f_.i64(1), f_.i64(tree_.lanes())), f_.i64(1), [&](Value* lane) {
+    vectors_of(columns, [&](Value* i) {
+      tree_.store(tree_.load(at(b_.CreateAdd(b_.CreateMul(lane, columns), i)), 0, width_),
+                  tree_.address(tree_.level(0), 0, lane, i), 0, width_);
+    });
+  });
 }
 
 // A few elements of all rows at a time, so that they are read in their order, while what is chosen of them
@@ -132,13 +257,19 @@ void Across::choose(const Block& block, Value* total) {
   });
 }
 
-void Across::chunk(const Block& block, Value* start, Value* count) {
+Value* Across::chunk(const Block& block, Value* start, Value* count) {
   const int dim = kernel_.parallel_rank - 1;
-  Value* done = f_.i64(0);
-  if (in_registers()) {
-    done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
-    lanes_in_registers(block, start, done);
+  Value *done = f_.i64(0), *dense = b_.getFalse();
+  if (in_registers() || dense_rows_) done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
+  Value* const whole = b_.CreateICmpEQ(done, count);
+  if (dense_rows_) {
+    dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGT(done, f_.i64(0)));
+    f_.if_then(dense, [&] { this->dense(block, start, done, whole); });
   }
+  if (in_registers())
+    lanes_in_registers(block, start, b_.CreateSelect(dense, f_.i64(0), done));
+  else if (dense_rows_)
+    done = b_.CreateSelect(dense, done, f_.i64(0));
   f_.loop(done, count, f_.i64(1),
           f_.decompose(b_.CreateAdd(start, done), kernel_.parallel_rank, kernel_.reduce_rank),
           [&](Value* e, const Values& reduced) {
@@ -155,58 +286,63 @@ void Across::chunk(const Block& block, Value* start, Value* count) {
             });
             return f_.increment(reduced, kernel_.parallel_rank);
           });
+  return b_.CreateSelect(b_.CreateAnd(dense, whole), f_.i64(1), count);
 }
 
 // The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of a part
 // of the block of columns are in registers while their elements are visited.
 void Across::lanes_in_registers(const Block& block, Value* start, Value* count) {
   f_.if_then(b_.CreateICmpSGT(count, f_.i64(0)), [&] {
-    f_.loop(block.column, block.column_end, f_.i64(vectors_ * width_),
-            [&](Value* part) { part_in_registers(block, start, count, part); });
+    const int64_t part = static_cast<int64_t>(vectors_) * width_;
+    Value* columns = b_.CreateSub(block.column_end, block.column);
+    Value* rest = b_.CreateAdd(block.column, b_.CreateSub(columns, b_.CreateURem(columns, f_.i64(part))));
+    f_.loop(block.column, rest, f_.i64(part), [&](Value* i) {
+      part_in_registers(block, start, count, i, vectors_, kAcrossRegisters / vectors_, nullptr);
+    });
+    f_.loop(rest, block.column_end, f_.i64(width_), [&](Value* i) {
+      Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
+      part_in_registers(block, start, count, i, 1, kAcrossRest, mask);
+    });
   });
 }
 
-void Across::part_in_registers(const Block& block, Value* start, Value* count, Value* part) {
-  const auto at = [&](unsigned k) { return b_.CreateAdd(part, f_.i64(static_cast<int64_t>(k) * width_)); };
-  Values masks;
-  for (unsigned k = 0; k < vectors_; ++k)
-    masks.push_back(c_.lanes.first_lanes(
-        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(block.column_end, at(k)), f_.i64(0)),
-        width_));
-  const auto elements_at = [&](Value* e) { return elements(block, start, e, part, masks); };
-  f_.loop(f_.i64(0), f_.i64(tree_.lanes()), f_.i64(together_), [&](Value* lane) {
+void Across::part_in_registers(const Block& block, Value* start, Value* count, Value* part, unsigned vectors,
+                               unsigned lanes, Value* mask) {
+  const auto elements_at = [&](Value* e) { return elements(block, start, e, part, vectors, lanes, mask); };
+  f_.loop(f_.i64(0), f_.i64(tree_.lanes()), f_.i64(lanes), [&](Value* lane) {
     c_.lanes.poll_cancel();
-    const Values lanes = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), count, f_.i64(tree_.lanes()),
-                                 elements_at(lane), [&](Value* e, const Values& a) {
-                                   const Values elements = elements_at(e);
-                                   Values next;
-                                   for (size_t i = 0; i < a.size(); ++i)
-                                     next.push_back(tree_.combine({a[i]}, {elements[i]}, width_)[0]);
-                                   return next;
-                                 });
-    for (unsigned i = 0; i < lanes.size(); ++i)
-      f_.if_then(b_.CreateICmpSLT(at(i % vectors_), block.column_end), [&] {
-        tree_.store(lanes[i],
-                    tree_.address(tree_.level(0), 0, b_.CreateAdd(lane, f_.i64(i / vectors_)),
-                                  b_.CreateSub(at(i % vectors_), block.column)),
-                    0, width_);
-      });
+    const Values sums = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), count, f_.i64(tree_.lanes()),
+                                elements_at(lane), [&](Value* e, const Values& a) {
+                                  const Values elements = elements_at(e);
+                                  Values next;
+                                  for (size_t i = 0; i < a.size(); ++i)
+                                    next.push_back(tree_.combine({a[i]}, {elements[i]}, width_)[0]);
+                                  return next;
+                                });
+    for (unsigned i = 0; i < sums.size(); ++i) {
+      Value* column =
+          b_.CreateAdd(b_.CreateSub(part, block.column), f_.i64(static_cast<int64_t>(i % vectors) * width_));
+      tree_.store(sums[i], tree_.address(tree_.level(0), 0, b_.CreateAdd(lane, f_.i64(i / vectors)), column),
+                  0, width_);
+    }
   });
 }
 
 // Of the elements from `e` on, one per lane, those of all columns of the part.
-Values Across::elements(const Block& block, Value* start, Value* e, Value* part, const Values& masks) {
+Values Across::elements(const Block& block, Value* start, Value* e, Value* part, unsigned vectors,
+                        unsigned lanes, Value* mask) {
+  std::optional<LaneOps::Only> only;
+  if (mask) only.emplace(c_.lanes, mask);
   Values elements;
-  for (unsigned g = 0; g < together_; ++g) {
+  for (unsigned g = 0; g < lanes; ++g) {
     Values indices = block.parallel;
     indices.push_back(nullptr);
     indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), f_.i64(g)));
     Row row =
         c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
-    if (kernel_.reduction.combine.code.size() > 1)
+    if (kernel_.reduction.combine.code.size() > 1 || mask)
       c_.lanes.prefetch_along(row, kernel_.parallel_rank, kPrefetchSegments * tree_.lanes());
-    for (unsigned k = 0; k < vectors_; ++k) {
-      const LaneOps::Only only(c_.lanes, masks[k]);
+    for (unsigned k = 0; k < vectors; ++k) {
       Value* column = b_.CreateAdd(part, f_.i64(static_cast<int64_t>(k) * width_));
       elements.push_back(tree_.elements(row, column, width_)[0]);
     }

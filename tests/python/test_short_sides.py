@@ -92,3 +92,33 @@ def test_results_over_their_operands() -> None:
         )
         want = np.stack([a[::-1, 1], a[:, 0] * 2, a[:, 2]], 1)
         np.testing.assert_array_equal(np.asarray(others(lnp.asarray(a) + 0)), want)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint32"])
+def test_reductions_of_few_columns_have_the_bits_of_each_column_alone(dtype: str) -> None:
+    # Rows without gaps are read as one long row, and parts of rows (the first columns) are not.
+    reductions = {
+        "sum": lambda x, by: lnp.sum(x[:, : by.size], 0),
+        "largest": lambda x, by: lnp.max(x[:, : by.size], 0),
+        "apart": lambda x, by: lnp.sum((x[:, : by.size] - by) * x[:, : by.size], 0),
+    }
+    of_vectors = {
+        "sum": lambda v, by: lnp.sum(v),
+        "largest": lambda v, by: lnp.max(v),
+        "apart": lambda v, by: lnp.sum((v - by) * v),
+    }
+    compiled = {name: lm.jit(f) for name, f in reductions.items()}
+    random = np.random.default_rng(3)
+    for columns in (1, 2, 5, 8, 17, 33, 64, 65, 70, 130):
+        for rows in (63, 64, 512, 1100, 5000):
+            x = (random.standard_normal((rows, columns)) * 20).astype(dtype)
+            by = (random.standard_normal(columns) * 3).astype(dtype)
+            for n in (columns, columns - columns // 3):
+                for name, f in compiled.items():
+                    got = np.asarray(f(x, by[:n]))
+                    lm.cache.wait()
+                    np.testing.assert_array_equal(got, np.asarray(f(x, by[:n])))
+                    for c in {0, n // 2, n - 1}:
+                        alone = of_vectors[name](lnp.asarray(x[:, c].copy()), lnp.asarray(by[c]))
+                        assert got[c] == np.asarray(alone), (name, rows, columns, n, c)
