@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax.numpy as jnp
 import lamina as lm
 import lamina.numpy as lnp
@@ -477,3 +479,22 @@ def test_norms_of_nothing_are_zero():
     assert lnp.linalg.norm(nothing, np.inf, axis=0).tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="minimum of no elements"):
         lnp.linalg.norm(nothing, -np.inf)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (50,), (5, 7)])
+def test_unique_is_numpys_with_every_choice_of_results(dtype, shape):
+    x = np.random.default_rng(0).integers(0, 6, shape).astype(dtype)
+    if x.dtype.kind in "fc" and x.size > 6:
+        x.flat[[0, 1, 2, -1]], x.flat[[3, 4]], x.flat[-2] = np.nan, [-0.0, 0.0], np.inf
+    for index, inverse, counts, equal_nan in itertools.product((False, True), repeat=4):
+        # Only with its index does NumPy sort stably: of equal ones the first.
+        want = list(np.unique(x, True, inverse, counts, equal_nan=equal_nan))
+        if not index:
+            del want[1]
+        got = lnp.unique(x, index, inverse, counts, equal_nan=equal_nan)
+        for g, w in zip(got if isinstance(got, tuple) else (got,), want, strict=True):
+            np.testing.assert_array_equal(np.asarray(g), w, strict=w.dtype != np.int64)
+            if w.dtype.kind == "f":
+                same = ~np.isnan(w)
+                np.testing.assert_array_equal(np.signbit(np.asarray(g))[same], np.signbit(w)[same])

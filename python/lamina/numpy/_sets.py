@@ -60,14 +60,39 @@ def unique(
     t = to_tensor(ar)
     axis = None if axis is None else canonical_axis(axis, t.ndim)
     values = host(t, "unique", places=True)
-    if t.dtype.kind == "f" and t.dtype.itemsize < 4:  # NumPy does not sort the NaN of types that it lacks
-        values = values.astype(np.float32)
-    out = np.unique(values, True, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    if t.dtype.kind not in "fc" and not (return_index or return_inverse):
+        # Elements without a derivative need not be taken from their places.
+        found, counts = (to_tensor(v) for v in np.unique(values, return_counts=True, axis=axis))
+        return (found, astype(counts, "int32")) if return_counts else found
+    if axis is None and t.dtype.kind in "fiu":
+        found = _places(values, np.asarray(argsort(to_tensor(values.ravel()))), return_inverse, equal_nan)
+        wanted = (True, return_inverse, return_counts)
+        out = [values, *(o for o, w in zip(found, wanted) if w)]
+    else:
+        out = np.unique(values, True, return_inverse, return_counts, axis, equal_nan=equal_nan)
     places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
     # The elements are taken where they stand, so that they keep their derivative.
     elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
     found = (elements, *(places if return_index else places[1:]))
     return found if len(found) > 1 else elements
+
+
+def _places(values: Any, order: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:
+    """Of the different ones of a NumPy array, sorted by `order`, NaN last: first places, (inverse,) numbers."""
+    import numpy as np
+
+    ordered = values.ravel()[order]
+    new = np.ones(len(order), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    if equal_nan and len(order):
+        nan = ordered != ordered
+        new[1:] &= ~(nan[1:] & nan[:-1])
+    starts = np.flatnonzero(new)
+    among = np.empty(len(order) if inverse else 0, np.int64)
+    if inverse:
+        among[order] = np.cumsum(new) - 1
+        among = among.reshape(values.shape)
+    return order[starts], among, np.diff(starts, append=len(order))
 
 
 def _unique_of_size(
