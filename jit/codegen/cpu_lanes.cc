@@ -184,16 +184,20 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     return one ? b_.CreateSelect(predicate, address, zeros(elements * hlo::byte_size(t))) : address;
   };
   if (place.stride) {
-    if (!mask && place.step) {
+    const auto plain = [&] {
       const int64_t step = place.step, apart = std::abs(step);
       Value* first = step > 0 ? index : b_.CreateAdd(index, f_.i64(n - 1));
       return SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
           .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n);
-    }
-    if (!mask) mask = all_lanes(n);
-    if (place.step == 2)
-      return load_pairs(type_of(access), if_any(predicate, addresses(row, access, index, 1)), mask, n);
-    return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, mask, zero);
+    };
+    const auto some = [&]() -> Value* {
+      Value* lanes = mask ? mask : all_lanes(n);
+      if (place.step == 2)
+        return load_pairs(t, if_any(predicate, addresses(row, access, index, 1)), lanes, n);
+      return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, lanes, zero);
+    };
+    if (!place.step) return some();
+    return mask ? plain_or_masked(mask, n, plain, some) : plain();
   }
   Type* element = prim_.memory_type(t, 1);
   Value* address = b_.CreateGEP(element, place.pointer, index);

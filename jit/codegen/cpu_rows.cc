@@ -13,9 +13,8 @@ namespace {
 
 constexpr int64_t kPollElements = 65536;
 
-// A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
-// side fill the time that one waits for itself, and four where it is longer still.
-constexpr size_t kLongBody = 24;
+// Two vectors side by side fill the time that one of a long body waits for itself, and four where it is
+// longer still.
 constexpr size_t kLongestOfTwo = 76;
 
 // The steps of a repeat wait for each other: vectors side by side fill the time, as long as their carried
@@ -73,12 +72,14 @@ unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
 
 }  // namespace
 
-CpuWidths::CpuWidths(const LoopKernel& kernel, const TargetText& target)
+CpuWidths::CpuWidths(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target)
     : is_long(is_long_body(kernel)),
       masks(target.has_masks),
       word_masks(target.has_word_masks),
       single(single_lanes(kernel, target.vector_bits)),
-      lanes(std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
+      lanes(schedule.narrow
+                ? single
+                : std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
 
 bool CpuWidths::reads_masked(const LoopKernel& kernel, int dim) const {
   if (masks) return true;

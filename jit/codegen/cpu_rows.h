@@ -11,6 +11,7 @@
 #include "jit/codegen/cpu_lanes.h"
 #include "jit/codegen/function.h"
 #include "jit/kernel/kernel.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit::codegen {
 
@@ -24,7 +25,7 @@ struct TargetText {
 
 // The vectors that suit a kernel.
 struct CpuWidths {
-  CpuWidths(const LoopKernel& kernel, const TargetText& target);
+  CpuWidths(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target);
   bool is_long;            // the body is a long chain of instructions
   bool masks;              // the rest of a row is one masked vector
   bool word_masks;         // reading it so costs what others do, for elements of 4 and 8 bytes

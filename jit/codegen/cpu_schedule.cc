@@ -130,9 +130,10 @@ void emit_tiled(CpuParts& c, CpuTiles& tiles, const CpuBounds& bounds) {
 
 }  // namespace
 
-CpuParts::CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
+CpuParts::CpuParts(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target,
+                   llvm::Module& module)
     : kernel(kernel),
-      widths(kernel, target),
+      widths(kernel, schedule, target),
       f(kernel, module, attributes_of(target)),
       lanes(kernel, f, target.vector_bits / 8, target.has_masks),
       sections(kernel, f, lanes, widths.lanes),
@@ -140,7 +141,7 @@ CpuParts::CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Mod
 
 unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target,
                          llvm::Module& module) {
-  CpuParts c(kernel, target, module);
+  CpuParts c(kernel, schedule, target, module);
   std::unique_ptr<CpuReduction> reduction;
   std::unique_ptr<CpuTiles> tiles;
   if (kernel.has_reduction) reduction = make_cpu_reduction(c, schedule);

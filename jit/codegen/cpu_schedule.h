@@ -18,7 +18,8 @@ inline constexpr char kEntryName[] = "lamina_kernel";
 
 // What schedules are made of.
 struct CpuParts {
-  CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Module& module);
+  CpuParts(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target,
+           llvm::Module& module);
 
   const LoopKernel& kernel;
   const CpuWidths widths;

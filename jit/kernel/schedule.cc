@@ -21,6 +21,17 @@ constexpr int64_t kShortSide = 8;
 constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 constexpr size_t kMostStreamed = 24;
 
+// Rows that are a vector or two; of fewer rows than this it makes no difference.
+constexpr int64_t kShortRow = 16, kManyRows = 16;
+
+bool is_narrow(const LoopKernel& kernel, std::span<const int64_t> args) {
+  const int last = kernel.parallel_rank - 1;
+  if (kernel.has_reduction || !kernel.repeats.empty() || last < 1 || args[last] > kShortRow ||
+      kernel.body.size() < kLongBody)
+    return false;
+  return std::any_of(args.begin(), args.begin() + last, [](int64_t n) { return n >= kManyRows; });
+}
+
 bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
   const int last = kernel.parallel_rank - 1;
   if (kernel.has_reduction || !kernel.repeats.empty() || last < 0 || kernel.stores.empty() ||
@@ -43,14 +54,17 @@ bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
 std::string to_string(const Schedule& schedule) {
   return absl::StrCat(
       "schedule cpu reduce=", schedule.reduce == ReduceForm::kAlongReduced ? "along" : "across",
-      schedule.tiles ? " tiles" : "", schedule.streams ? " streams" : "", "\n");
+      schedule.tiles ? " tiles" : "", schedule.streams ? " streams" : "", schedule.narrow ? " narrow" : "",
+      "\n");
 }
 
 absl::StatusOr<Schedule> parse_schedule(std::string_view text) {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
     for (bool tiles : {false, true})
       for (bool streams : {false, true})
-        if (const Schedule schedule{form, tiles, streams}; to_string(schedule) == text) return schedule;
+        for (bool narrow : {false, true})
+          if (const Schedule schedule{form, tiles, streams, narrow}; to_string(schedule) == text)
+            return schedule;
   return absl::InvalidArgumentError(
       absl::StrCat("no schedule: ", absl::string_view(text.data(), text.size())));
 }
@@ -106,7 +120,8 @@ Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> ar
   const Turned turned = turned_accesses(kernel);
   const bool tiles = !turned.accesses.empty() && args[turned.dim] >= kShortSide &&
                      args[kernel.parallel_rank - 1] >= kShortSide;
-  return {favoured_form(kernel, args), tiles, !tiles && streams(kernel, args)};
+  return {favoured_form(kernel, args), tiles, !tiles && streams(kernel, args),
+          !tiles && is_narrow(kernel, args)};
 }
 
 }  // namespace lamina::jit

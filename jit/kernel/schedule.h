@@ -21,6 +21,9 @@ namespace lamina::jit {
 // (with L accumulators each). A kernel without parallel dimensions has only the first.
 enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
 
+// Bodies of so many instructions are chains of which the processor sees too little ahead.
+inline constexpr size_t kLongBody = 24;
+
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
   // Elements that lie side by side along another parallel dimension than the last are read by tiles of the
@@ -29,6 +32,9 @@ struct Schedule {
   // What it stores is too large for the caches and goes past them, so that memory is not read first; only in
   // calls that store much, row by row where the addresses allow it.
   bool streams = false;
+  // Rows are so short that a long body takes one vector of them at a time, where of longer rows it takes
+  // several side by side.
+  bool narrow = false;
   bool operator==(const Schedule&) const = default;
 };
 

@@ -143,12 +143,13 @@ TEST_CASE("kernel texts past their limits are refused before they cost memory", 
 TEST_CASE("schedules read back and anything else is refused", "[kernel_text]") {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
     for (bool tiles : {false, true})
-      for (bool streams : {false, true}) {
-        const Schedule schedule{form, tiles, streams};
-        const absl::StatusOr<Schedule> read = parse_schedule(to_string(schedule));
-        REQUIRE(read.ok());
-        CHECK(*read == schedule);
-      }
+      for (bool streams : {false, true})
+        for (bool narrow : {false, true}) {
+          const Schedule schedule{form, tiles, streams, narrow};
+          const absl::StatusOr<Schedule> read = parse_schedule(to_string(schedule));
+          REQUIRE(read.ok());
+          CHECK(*read == schedule);
+        }
   for (const char* text : {"", "schedule cpu", "schedule cpu reduce=along", "schedule gpu reduce=along\n"})
     CHECK_FALSE(parse_schedule(text).ok());
 }

@@ -286,3 +286,21 @@ def test_whole_vectors_of_long_bodies_move_by_plain_instructions(shape):
     ir = compiled.as_text("ir")
     for kind, plain in (("load", r"= load <\d+ x float>"), ("store", r"  store <\d+ x float>")):
         assert len(re.findall(plain, ir)) >= len(re.findall(rf"call .*@llvm\.masked\.{kind}", ir))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("columns", [1, 5, 8, 15, 16, 17, 40])
+def test_short_rows_of_long_bodies_take_one_vector(columns):
+    x = np.linspace(-3, 3, 100 * columns, dtype="float32").reshape(100, columns)
+    by = np.linspace(1, 2, 100, dtype="float32")
+
+    def f(x, by):
+        return lnp.exp(x * by[:, None]) + lnp.exp(-x)
+
+    on_cpu = lm.devices()[0].platform != "cuda"
+    assert (" narrow\n" in kernels(f, x, by)) == (4 < columns <= 16 and on_cpu)
+    jitted = lm.jit(f)
+    first = np.asarray(jitted(x, by))  # interpreted, unless the disk has it
+    lm.cache.wait()
+    np.testing.assert_array_equal(jitted(x, by), first)
+    np.testing.assert_allclose(first, np.exp(x * by[:, None]) + np.exp(-x), rtol=1e-6)
