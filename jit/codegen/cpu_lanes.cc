@@ -9,8 +9,6 @@
 
 #include <cstddef>
 
-#include "jit/codegen/cpu_spaced.h"
-
 namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
@@ -184,13 +182,19 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     return one ? b_.CreateSelect(predicate, address, zeros(elements * hlo::byte_size(t))) : address;
   };
   if (place.stride) {
-    const auto plain = [&] {
+    const auto spaced = [&](const SpacedElements::Mask& only) {
       const int64_t step = place.step, apart = std::abs(step);
       Value* first = step > 0 ? index : b_.CreateAdd(index, f_.i64(n - 1));
       return SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
-          .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n);
+          .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n, only);
     };
+    const auto plain = [&] { return spaced({}); };
     const auto some = [&]() -> Value* {
+      if (left_ && mask == left_mask_ && place.step > 1) {
+        // What lies behind the last of them may be outside the buffer.
+        const int64_t between = place.step - 1;
+        return spaced(first_elements(b_.CreateSub(b_.CreateMul(left_, f_.i64(place.step)), f_.i64(between))));
+      }
       Value* lanes = mask ? mask : all_lanes(n);
       if (place.step == 2)
         return load_pairs(t, if_any(predicate, addresses(row, access, index, 1)), lanes, n);
@@ -336,16 +340,16 @@ void CpuLanes::store_alternating(Row& row, std::span<const Store> stores, const 
   Values moved;
   for (Value* value : values) moved.push_back(prim_.to_memory(value, t, n));
   SpacedElements::Mask mask;
-  if (on()) {
-    Value* left = b_.CreateMul(left_, f_.i64(static_cast<int64_t>(values.size())));
-    mask = [this, left](int64_t at, unsigned lanes) {
-      Value* here =
-          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(left, f_.i64(at)), f_.i64(0));
-      return first_lanes(here, lanes);
-    };
-  }
+  if (on()) mask = first_elements(b_.CreateMul(left_, f_.i64(static_cast<int64_t>(values.size()))));
   SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
       .store(addresses(row, first, index, 1), moved, mask);
+}
+
+SpacedElements::Mask CpuLanes::first_elements(Value* count) {
+  return [this, count](int64_t at, unsigned lanes) {
+    Value* here = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(count, f_.i64(at)), f_.i64(0));
+    return first_lanes(here, lanes);
+  };
 }
 
 // The lanes of a masked vector one by one.

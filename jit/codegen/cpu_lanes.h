@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/codegen/cpu_spaced.h"
 #include "jit/codegen/lanes.h"
 #include "jit/codegen/variance.h"
 
@@ -82,6 +83,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* zeros(int64_t bytes);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
   llvm::Value* if_any(llvm::Value* predicate, llvm::Value* address);
+  // Lets the first `count` elements be touched.
+  SpacedElements::Mask first_elements(llvm::Value* count);
   void store_left(llvm::Value* value, llvm::Value* address, DType t, unsigned n);
   llvm::Value* addresses(Row& row, uint32_t access, llvm::Value* index, unsigned n);
   llvm::Value* spread(llvm::Value* value, unsigned n);

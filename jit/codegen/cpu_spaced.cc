@@ -86,16 +86,20 @@ SpacedElements::SpacedElements(llvm::IRBuilder<>& b, llvm::Type* element, int64_
   most_ = static_cast<unsigned>(shuffled_bytes(bytes, vector_bytes) / bytes);
 }
 
-Value* SpacedElements::load(Value* address, int64_t step, unsigned n) {
+Value* SpacedElements::load(Value* address, int64_t step, unsigned n, const Mask& mask) {
   const unsigned part = std::min(n, most_);
   std::vector<Value*> parts;
-  for (unsigned at = 0; at < n; at += part)
-    parts.push_back(load_part(b_.CreateConstGEP1_64(element_, address, std::abs(step) * at), step, part));
+  for (unsigned at = 0; at < n; at += part) {
+    const int64_t begin = std::abs(step) * at;
+    const Mask from = [&](int64_t place, unsigned lanes) { return mask(begin + place, lanes); };
+    parts.push_back(
+        load_part(b_.CreateConstGEP1_64(element_, address, begin), step, part, mask ? from : Mask()));
+  }
   if (step < 0) std::ranges::reverse(parts);
   return joined(b_, std::move(parts));
 }
 
-Value* SpacedElements::load_part(Value* address, int64_t step, unsigned n) {
+Value* SpacedElements::load_part(Value* address, int64_t step, unsigned n, const Mask& mask) {
   const int64_t apart = std::abs(step);
   const auto m = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(apart * (n - 1) + 1, most_))));
@@ -106,9 +110,12 @@ Value* SpacedElements::load_part(Value* address, int64_t step, unsigned n) {
   for (unsigned i = 0; i < n; ++i) moved[place(i)] = static_cast<int>(from.of[i].lane);
   Value* all = nullptr;
   for (size_t k = 0; k < from.begins.size(); ++k) {
-    Value* vector =
-        b_.CreateAlignedLoad(llvm::FixedVectorType::get(element_, static_cast<unsigned>(m)),
-                             b_.CreateConstGEP1_64(element_, address, from.begins[k]), llvm::Align(1));
+    auto* const type = llvm::FixedVectorType::get(element_, static_cast<unsigned>(m));
+    Value* place_of = b_.CreateConstGEP1_64(element_, address, from.begins[k]);
+    Value* vector = mask ? b_.CreateMaskedLoad(type, place_of, llvm::Align(1),
+                                               mask(from.begins[k], static_cast<unsigned>(m)),
+                                               llvm::Constant::getNullValue(type))
+                         : static_cast<Value*>(b_.CreateAlignedLoad(type, place_of, llvm::Align(1)));
     std::vector<int> blend, own_place(n, -1);
     for (unsigned i = 0; i < n; ++i) blend.push_back(static_cast<int>(i));
     for (unsigned i = 0; i < n; ++i) {

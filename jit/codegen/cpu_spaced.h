@@ -18,19 +18,19 @@ class SpacedElements {
   // Of this type, by registers of so many bytes.
   SpacedElements(llvm::IRBuilder<>& b, llvm::Type* element, int64_t vector_bytes);
 
-  // `n` elements `step` apart, the lowest of them at `address`; in the order of their addresses or, for a
-  // negative step, in the reverse one.
-  llvm::Value* load(llvm::Value* address, int64_t step, unsigned n);
-
-  // Which of `lanes` elements from the place `at` on are written.
+  // Which of `lanes` elements from the place `at` on may be touched.
   using Mask = std::function<llvm::Value*(int64_t at, unsigned lanes)>;
+  // `n` elements `step` apart, the lowest of them at `address`; in the order of their addresses or, for a
+  // negative step, in the reverse one. What a mask leaves out is 0.
+  llvm::Value* load(llvm::Value* address, int64_t step, unsigned n, const Mask& mask = {});
+
   // Vectors of as many lanes each, up to 4: first their first elements, then their second ones, and so on,
   // from `address` on. Without a mask all are written.
   void store(llvm::Value* address, const std::vector<llvm::Value*>& values, const Mask& mask);
 
  private:
   using Values = std::vector<llvm::Value*>;
-  llvm::Value* load_part(llvm::Value* address, int64_t step, unsigned n);
+  llvm::Value* load_part(llvm::Value* address, int64_t step, unsigned n, const Mask& mask);
   Values interleaved(const Values& values);
   Values interleaved_pair(llvm::Value* a, llvm::Value* b);
   Values interleaved_three(const Values& values);

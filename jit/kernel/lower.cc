@@ -25,8 +25,10 @@ class Lowering final : ElementLowering {
  public:
   using ElementLowering::ElementLowering;
 
-  // The elements of the last dimensions are `written_out`: each has code of its own.
-  absl::StatusOr<LoweredLoop> run(int64_t written_out) {
+  // The elements of the last dimensions are `written_out`: each has code of its own. `terms`: so have those
+  // that the group's reduction combines.
+  absl::StatusOr<LoweredLoop> run(int64_t written_out, bool terms) {
+    writes_terms_ = terms;
     const Node& first = *group_.anchors[0];
     const Dims space = group_.repeat ? group_.repeat_space : first.result_type(0)->dims;
     for (int64_t d : space) extents_.push_back(d);
@@ -47,8 +49,9 @@ class Lowering final : ElementLowering {
         }
       elements = std::move(more);
     }
-    if (group_.reduction) lower_reduction(*group_.reduction, identity);
-    Section& section = group_.reduction ? epilogue_ : body_;
+    const bool reduces = group_.reduction && !terms;
+    if (reduces) lower_reduction(*group_.reduction, identity);
+    Section& section = reduces ? epilogue_ : body_;
     section_ = &section;
     identity_ = identity;
     for (const Node* n : group_.outputs)
@@ -201,11 +204,17 @@ class Lowering final : ElementLowering {
 
 absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.array_loop) return lower_array_loop(plan, group);
+  if (group.reduction && plan.most_written_out > 1)
+    if (const int64_t terms = cluster::written_out_terms(*group.reduction);
+        terms > 0 && terms <= plan.most_written_out) {
+      absl::StatusOr<LoweredLoop> written_out = Lowering(plan, group).run(1, true);
+      if (written_out.ok() && written_out->kernel.body.size() <= kMostWrittenOut) return written_out;
+    }
   Lowering whole(plan, group);
-  absl::StatusOr<LoweredLoop> loop = whole.run(1);
+  absl::StatusOr<LoweredLoop> loop = whole.run(1, false);
   const int64_t side = loop.ok() ? whole.short_side(*loop) : 1;
   if (side <= 1) return loop;
-  absl::StatusOr<LoweredLoop> written_out = Lowering(plan, group).run(side);
+  absl::StatusOr<LoweredLoop> written_out = Lowering(plan, group).run(side, false);
   return written_out.ok() && written_out->kernel.body.size() <= kMostWrittenOut ? std::move(written_out)
                                                                                 : std::move(loop);
 }

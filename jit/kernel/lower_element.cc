@@ -236,7 +236,7 @@ std::vector<uint32_t> ElementLowering::compute(Operand o, const Index& index, ui
   if (frame_ && n.op() == Op::parameter) return parameter(o, index, predicate);
   if (is_loaded(n)) return load(Value(o), Value(o).dims(), index, predicate);
   if (cluster::is_loop_op(n.op()) || n.op() == Op::case_) return special(o, index, predicate);
-  if (&n == group_.reduction) {
+  if (&n == group_.reduction && !writes_terms_) {
     std::vector<uint32_t> out;
     uint64_t at = 0;
     for (uint32_t r = 0; r < o.index(); ++r) at += hlo::num_parts(n.result_type(r)->dtype);
