@@ -77,8 +77,8 @@ CpuWidths::CpuWidths(const LoopKernel& kernel, const Schedule& schedule, const T
       masks(target.has_masks),
       word_masks(target.has_word_masks),
       single(single_lanes(kernel, target.vector_bits)),
-      lanes(schedule.narrow
-                ? single
+      lanes(schedule.lanes > 0
+                ? std::min(single, static_cast<unsigned>(schedule.lanes))
                 : std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
 
 bool CpuWidths::reads_masked(const LoopKernel& kernel, int dim) const {

@@ -51,7 +51,7 @@ size_t hash_of(const LoopKernel& kernel, const Schedule& schedule) {
     for (uint32_t v : values) mix(v);
   };
   mix(static_cast<uint64_t>(schedule.reduce) | uint64_t{schedule.tiles} << 8 |
-      uint64_t{schedule.streams} << 9 | uint64_t{schedule.narrow} << 10 |
+      uint64_t{schedule.streams} << 9 | static_cast<uint64_t>(schedule.lanes) << 10 |
       uint64_t{kernel.parallel_rank} << 16 | uint64_t{kernel.reduce_rank} << 24 |
       uint64_t{kernel.has_reduction} << 32);
   for (const BufferDecl& b : kernel.buffers) mix(static_cast<uint64_t>(b.type) << 1 | uint64_t{b.written});

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace lamina::jit {
 namespace {
@@ -21,15 +22,18 @@ constexpr int64_t kShortSide = 8;
 constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 constexpr size_t kMostStreamed = 24;
 
-// Rows that are a vector or two; of fewer rows than this it makes no difference.
+// Longer rows fill several vectors; of fewer rows than this it makes no difference.
 constexpr int64_t kShortRow = 16, kManyRows = 16;
 
-bool is_narrow(const LoopKernel& kernel, std::span<const int64_t> args) {
+int lanes_of_short_rows(const LoopKernel& kernel, std::span<const int64_t> args) {
   const int last = kernel.parallel_rank - 1;
   if (kernel.has_reduction || !kernel.repeats.empty() || last < 1 || args[last] > kShortRow ||
-      kernel.body.size() < kLongBody)
-    return false;
-  return std::any_of(args.begin(), args.begin() + last, [](int64_t n) { return n >= kManyRows; });
+      std::none_of(args.begin(), args.begin() + last, [](int64_t n) { return n >= kManyRows; }))
+    return 0;
+  const auto row = static_cast<uint64_t>(args[last]);
+  return row >= 4 && std::has_single_bit(row) ? static_cast<int>(row)
+         : kernel.body.size() < kLongBody     ? 0
+                                              : kShortRow;
 }
 
 bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
@@ -54,16 +58,16 @@ bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
 std::string to_string(const Schedule& schedule) {
   return absl::StrCat(
       "schedule cpu reduce=", schedule.reduce == ReduceForm::kAlongReduced ? "along" : "across",
-      schedule.tiles ? " tiles" : "", schedule.streams ? " streams" : "", schedule.narrow ? " narrow" : "",
-      "\n");
+      schedule.tiles ? " tiles" : "", schedule.streams ? " streams" : "",
+      schedule.lanes > 0 ? absl::StrCat(" lanes=", schedule.lanes) : "", "\n");
 }
 
 absl::StatusOr<Schedule> parse_schedule(std::string_view text) {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
     for (bool tiles : {false, true})
       for (bool streams : {false, true})
-        for (bool narrow : {false, true})
-          if (const Schedule schedule{form, tiles, streams, narrow}; to_string(schedule) == text)
+        for (int lanes : {0, 4, 8, 16})
+          if (const Schedule schedule{form, tiles, streams, lanes}; to_string(schedule) == text)
             return schedule;
   return absl::InvalidArgumentError(
       absl::StrCat("no schedule: ", absl::string_view(text.data(), text.size())));
@@ -121,7 +125,7 @@ Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> ar
   const bool tiles = !turned.accesses.empty() && args[turned.dim] >= kShortSide &&
                      args[kernel.parallel_rank - 1] >= kShortSide;
   return {favoured_form(kernel, args), tiles, !tiles && streams(kernel, args),
-          !tiles && is_narrow(kernel, args)};
+          tiles ? 0 : lanes_of_short_rows(kernel, args)};
 }
 
 }  // namespace lamina::jit

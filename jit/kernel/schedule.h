@@ -32,9 +32,9 @@ struct Schedule {
   // What it stores is too large for the caches and goes past them, so that memory is not read first; only in
   // calls that store much, row by row where the addresses allow it.
   bool streams = false;
-  // Rows are so short that a long body takes one vector of them at a time, where of longer rows it takes
-  // several side by side.
-  bool narrow = false;
+  // The most lanes of a vector where rows are short, 0: no limit. Half empty vectors of a row touch what is
+  // next to it, which the processor then waits for, and long bodies take several vectors side by side.
+  int lanes = 0;
   bool operator==(const Schedule&) const = default;
 };
 

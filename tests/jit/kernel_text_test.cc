@@ -144,8 +144,8 @@ TEST_CASE("schedules read back and anything else is refused", "[kernel_text]") {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
     for (bool tiles : {false, true})
       for (bool streams : {false, true})
-        for (bool narrow : {false, true}) {
-          const Schedule schedule{form, tiles, streams, narrow};
+        for (int lanes : {0, 4, 8, 16}) {
+          const Schedule schedule{form, tiles, streams, lanes};
           const absl::StatusOr<Schedule> read = parse_schedule(to_string(schedule));
           REQUIRE(read.ok());
           CHECK(*read == schedule);
