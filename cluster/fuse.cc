@@ -30,6 +30,9 @@ bool is_same_space(Op op) {
 }
 bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
+// They take the time of a few other operations, and less than a trip through memory.
+bool is_quotient_of_floats(const Node& n) { return n.op() == Op::divide && hlo::is_float(n.type()->dtype); }
+
 // Ops of an index that are computed again by each kernel that has a gather with it.
 constexpr int kIndexOps = 16;
 constexpr const char* kAsksManyPieces = "each of its many pieces would be asked for every element";
@@ -134,7 +137,7 @@ class Fuser {
       const LoopRole role = loop_role(*n);
       if (role == LoopRole::kMap) {
         int cost = 1;
-        bool dear = n->def().flags & hlo::kDear || is_element_gather(*n);
+        bool dear = (n->def().flags & hlo::kDear && !is_quotient_of_floats(*n)) || is_element_gather(*n);
         for (Operand o : n->operands()) {
           const int p = position_.at(o.node());
           if (anchor_of_[p] >= 0) continue;
