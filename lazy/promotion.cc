@@ -325,6 +325,15 @@ Lazy wide_elementwise(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> 
                       true);
 }
 
+// Throws what is wrong in terms of the rounded numbers, whose types the user sees.
+void check_rounded(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  hlo::Builder b;
+  Operands copies;
+  for (const Lazy* o : operands) copies.push_back(Lazy{o->value, false});
+  mixed_elementwise(b, op, std::move(copies), attrs);
+  if (!b.ok()) throw_status(b.status());
+}
+
 // Whether it asks for the order of complex numbers, for which programs have no operation.
 bool orders_complex(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
   if (op != hlo::Op::compare) return false;
@@ -391,6 +400,7 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::A
     for (const Lazy* o : operands) copies.push_back(*o);
     out = mixed_elementwise(b, op, std::move(copies), attrs);
   }
+  if (!b.ok() && wide) check_rounded(op, operands, attrs);
   if (!b.ok()) throw_status(b.status());
   if (gives_strong(op)) out.weak = false;
   note_recorded();

@@ -274,6 +274,20 @@ def test_pad_by_a_function():
 
 
 @pytest.mark.parametrize(
+    "mode", ["constant", "empty", "edge", "reflect", "wrap", "linear_ramp", "mean", "median"]
+)
+def test_pad_takes_no_keyword_of_another_mode(mode):
+    for option in ({"constant_values": 3}, {"end_values": 3}, {"stat_length": 2}, {"reflect_type": "odd"}):
+        try:
+            want = np.pad(X, 1, mode, **option)
+        except ValueError:
+            with pytest.raises(ValueError, match=f"mode '{mode}' has no use for {next(iter(option))}"):
+                lnp.pad(X, 1, mode, **option)
+        else:
+            np.testing.assert_array_equal(lnp.pad(X, 1, mode, **option).numpy(), want)
+
+
+@pytest.mark.parametrize(
     "shift, axis", [(np.array([1, 2]), (0, 2)), ((1, 2), 1), (np.array([1, -1]), np.array([0, 1]))]
 )
 def test_roll_by_arrays(shift, axis):
@@ -477,3 +491,40 @@ def test_norms_of_nothing_are_zero():
     assert lnp.linalg.norm(nothing, np.inf, axis=0).tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="minimum of no elements"):
         lnp.linalg.norm(nothing, -np.inf)
+
+
+@pytest.mark.parametrize("name", ["arctan2", "copysign", "heaviside", "hypot", "nextafter"])
+def test_functions_of_two_real_numbers_take_no_complex_ones(name):
+    z = X * 1j
+    for pair in ((z, z), (z, X), (X, z), (2.0, z), (X, 1j)):
+        with pytest.raises(TypeError):
+            getattr(np, name)(*pair)
+        with pytest.raises(TypeError, match=f"{name} is not defined for complex"):
+            getattr(lnp, name)(*pair)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint32", "int8"])
+def test_large_integers_that_differ_by_one_are_not_close(dtype):
+    top = np.iinfo(dtype).max
+    x = np.array([top, top - 1, top // 2 + 2, np.iinfo(dtype).min], dtype)
+    y = np.array([top - 1, top - 1, top // 2 + 1, top], dtype)
+    assert lnp.isclose(x, y, 0, 0).tolist() == [False, True, False, False]
+    assert lnp.isclose(y, x, 0, 1).tolist() == [True, True, True, False]
+    assert not lnp.allclose(x[:1], y[:1], rtol=0, atol=0.5) and not lnp.array_equal(x[:1], y[:1])
+    assert lm.jit(lambda x, y: lnp.isclose(x, y))(x, y).tolist() == np.isclose(x, y).tolist()
+
+
+def test_histograms_without_a_bin_have_no_counts():
+    for bins in ([1.0], np.array([2.0]), []):
+        for options in ({}, {"weights": X}, {"density": True}):
+            counts, edges = lnp.histogram(X, bins, **options)
+            assert counts.shape == np.histogram(X, bins, **options)[0].shape == (0,)
+            assert edges.tolist() == list(bins)
+
+
+def test_errors_name_the_type_that_a_number_has():
+    for call in (lambda: ~lnp.asarray(2.5), lambda: lnp.asarray(2.5) & lnp.asarray(1.5)):
+        with pytest.raises(TypeError, match="not f32"):
+            call()
+    with pytest.raises(TypeError, match="not c64"):
+        ~lnp.asarray(1j)

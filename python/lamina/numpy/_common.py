@@ -77,6 +77,14 @@ def promote_inexact(*xs: Any) -> list[Tensor]:
     ]
 
 
+def floats(name: str, *xs: Any) -> list[Tensor]:
+    """As `promote_inexact`, but TypeError for complex elements."""
+    ts = promote_inexact(*xs)
+    if ts[0].dtype.kind == "c":
+        raise TypeError(f"{name} is not defined for {ts[0].dtype.name} elements")
+    return ts
+
+
 def broadcast_all(*xs: Tensor) -> list[Tensor]:
     shape = broadcast_shapes(*[x.shape for x in xs])
     return [broadcast(x, shape) for x in xs]
