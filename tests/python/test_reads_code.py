@@ -185,6 +185,18 @@ def test_numpy_arrays_enums_namespaces_and_namedtuples():
     assert k(1.0).item() == 3.0
 
 
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_members_that_a_jitted_function_looks_up():
+    f = lm.jit(lambda x, n: x * Level(n).value if Level(n).name == "HIGH" else -x, static_argnums=1)
+    assert [f(3.0, n).item() for n in (1, 2)] == [-3, 6]
+    g = lm.jit(lambda x: [x * m.value for m in Level if Level[m.name] is m])
+    assert [v.item() for v in g(3.0)] == [3, 6]
+
+
 def test_a_counter_in_a_closure():
     def make():
         count = 0
