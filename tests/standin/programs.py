@@ -154,7 +154,8 @@ def scattered():
 def containers():
     leaves, treedef = jax.tree_util.tree_flatten({"b": (1, [2.0]), "a": None})
     flat, back = jax.flatten_util.ravel_pytree({"u": jnp.ones(2), "v": jnp.zeros(())})
-    return [leaves, treedef.num_leaves, flat, back(flat * 2)["u"]]
+    paths = bool(int | jax.tree_util.KeyPath)  # a type, as annotations take it
+    return [leaves, treedef.num_leaves, flat, back(flat * 2)["u"], paths]
 
 
 def random_numbers():
@@ -246,7 +247,8 @@ def what_is_known():
     )
     unknown = pe.PartialVal.unknown(jax.core.ShapedArray((), jnp.float32))
     _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
-    return [[aval is None for aval, _ in out], [value for aval, value in out if aval is None]]
+    known = [value for aval, value in out if aval is None]
+    return [[aval is None for aval, _ in out], known, [jnp.asarray(known[0]) + 1, jnp.sin(known[-1])]]
 
 
 def typed_keys():

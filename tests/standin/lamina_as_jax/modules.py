@@ -119,7 +119,7 @@ class Module(types.ModuleType):
                     wrap is not None
                     and name not in _AS_THEY_ARE
                     and callable(found)
-                    and not isinstance(found, type)
+                    and not isinstance(found, (type, types.GenericAlias))
                 ):
                     found = wrap(found)
                     if isinstance(found, types.FunctionType) and found.__name__ != name:
