@@ -542,7 +542,7 @@ class Watch:
                 stack.extend(x)
             elif isinstance(x, dict):
                 stack.extend(x.values())
-            elif dataclasses.is_dataclass(x):
+            elif dataclasses.is_dataclass(x) and not isinstance(x, type):
                 stack.extend(
                     getattr(x, f.name) for f in dataclasses.fields(x) if not f.metadata.get("static")
                 )

@@ -8,6 +8,7 @@ import collections
 import configparser
 import contextlib
 import contextvars
+import dataclasses
 import enum
 import functools
 import inspect
@@ -195,6 +196,25 @@ def test_members_that_a_jitted_function_looks_up():
     assert [f(3.0, n).item() for n in (1, 2)] == [-3, 6]
     g = lm.jit(lambda x: [x * m.value for m in Level if Level[m.name] is m])
     assert [v.item() for v in g(3.0)] == [3, 6]
+
+
+@dataclasses.dataclass
+class Layer:
+    width: int
+
+
+@dataclasses.dataclass
+class Made:
+    kind: type
+    weight: object
+
+
+lm.tree_util.register_dataclass(Made, data_fields=["weight"], meta_fields=["kind"])
+
+
+def test_arguments_that_know_a_dataclass():
+    f = lm.jit(lambda made, x: x * made.weight * made.kind(3).width)
+    assert f(Made(Layer, lnp.array(2.0)), 5.0).item() == 30
 
 
 def test_a_counter_in_a_closure():
