@@ -247,7 +247,8 @@ def what_is_known():
         debug_info=jax.api_util.debug_info("test", None, (0, 0), {}),
     )
     unknown = pe.PartialVal.unknown(jax.core.ShapedArray((), jnp.float32))
-    _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
+    with jax.checking_leaks():
+        _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
     known = [value for aval, value in out if aval is None]
     return [[aval is None for aval, _ in out], known, [jnp.asarray(known[0]) + 1, jnp.sin(known[-1])]]
 

@@ -251,7 +251,8 @@ def trace_to_jaxpr_nounits(
             found.append(PartialVal.unknown(typeof(x)) if depends or instantiate else PartialVal.known(x))
         return [to_tensor(types64.argument(keys.words(x))) for x, p in zip(out, found) if not p.is_known()]
 
-    trace = lm.make_trace(run)(*map(keys.standing_for, unknown))
+    with lm.checking_leaks(False):  # what is known leaves the trace
+        trace = lm.make_trace(run)(*map(keys.standing_for, unknown))
     return trace, [PartialVal(p.pv, _of_this_trace(p.const)) for p in found], trace.consts
 
 

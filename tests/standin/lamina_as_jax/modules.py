@@ -371,7 +371,7 @@ def _functions() -> None:
         if sources:
             _put("jax.experimental." + name, sources)
     _put("jax.experimental.jet", own=adapters.JET)
-    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO})
+    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO, "sparsify": internals.sparsify})
     _put("jax.experimental.sparse.linalg", _maybe("lamina.scipy.sparse.linalg"))
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
