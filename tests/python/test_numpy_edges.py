@@ -528,3 +528,15 @@ def test_errors_name_the_type_that_a_number_has():
             call()
     with pytest.raises(TypeError, match="not c64"):
         ~lnp.asarray(1j)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "sum mean max expand_dims squeeze flip sort argsort cumsum argmax median any diff count_nonzero".split(),
+)
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_an_axis_that_is_not_there_is_an_error_of_both_kinds(name, error):
+    with pytest.raises(error):
+        getattr(np, name)(Y, axis=5)
+    with pytest.raises(error, match="axis 5 is out of bounds"):
+        getattr(lnp, name)(Y, axis=5)
