@@ -530,24 +530,11 @@ def test_errors_name_the_type_that_a_number_has():
         ~lnp.asarray(1j)
 
 
+REDUCING = ["sum", "mean", "max", "argmax", "median", "any", "count_nonzero"]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "sum",
-        "mean",
-        "max",
-        "expand_dims",
-        "squeeze",
-        "flip",
-        "sort",
-        "argsort",
-        "cumsum",
-        "argmax",
-        "median",
-        "any",
-        "diff",
-        "count_nonzero",
-    ],
+    "name", [*REDUCING, "expand_dims", "squeeze", "flip", "sort", "argsort", "cumsum", "diff"]
 )
 @pytest.mark.parametrize("error", [ValueError, IndexError])
 def test_an_axis_that_is_not_there_is_an_error_of_both_kinds(name, error):
@@ -555,3 +542,18 @@ def test_an_axis_that_is_not_there_is_an_error_of_both_kinds(name, error):
         getattr(np, name)(Y, axis=5)
     with pytest.raises(error, match="axis 5 is out of bounds"):
         getattr(lnp, name)(Y, axis=5)
+
+
+def test_no_differences_are_the_array_itself():
+    for x in (X, np.float32(3.0), Y):
+        np.testing.assert_array_equal(
+            lnp.diff(x, 0, prepend=1, append=2).numpy(), np.diff(x, 0, prepend=1, append=2)
+        )
+
+
+def test_the_last_bin_may_have_no_end():
+    for bins in ([-np.inf, 0.5, 1.0, np.nan], [0.0, np.nan], [2.0, 1.0, 1.0]):
+        x = np.array([1.0, -1.0, 0.0, np.inf, 2.0], np.float32)
+        for right in (False, True):
+            want = np.digitize(x, bins, right)
+            np.testing.assert_array_equal(lnp.digitize(x, np.float32(bins), right).numpy(), want)

@@ -190,7 +190,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return full_of(0, "int32", t.shape)
     side = "left" if right else "right"
     up, down = searchsorted(b, t, side), b.size - searchsorted(flip(b), t, side)
-    return select(compare(getitem(b, -1), getitem(b, 0), "GE"), up, down)
+    return select(compare(getitem(b, -1), getitem(b, 0), "LT"), down, up)
 
 
 # --- searching ---
