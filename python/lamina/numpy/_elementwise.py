@@ -225,14 +225,21 @@ def exp2(x: Any) -> Tensor:
 
 def log2(x: Any) -> Tensor:
     """Logarithm to base 2."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(2))
+    return _in_base(inexact(x), 2)
 
 
 def log10(x: Any) -> Tensor:
     """Logarithm to base 10."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(10))
+    return _in_base(inexact(x), 10)
+
+
+def _in_base(x: Tensor, base: int) -> Tensor:
+    t = ew("log", x)
+    if (
+        t.dtype.kind == "c"
+    ):  # by parts: a quotient of complex numbers has no infinite part beside a finite one
+        return ew("complex", real(t) / math.log(base), imag(t) / math.log(base))
+    return ew("divide", t, math.log(base))
 
 
 def square(x: Any) -> Tensor:
@@ -375,7 +382,8 @@ def power(x1: Any, x2: Any) -> Tensor:
         out = ew("exponential", ew("multiply", b, ew("log", safe)))
         # As lax.pow has it: nothing but a positive exponent makes it zero.
         pole = select(compare(ew("real", b), 0, "GT"), 0.0, complex(math.inf, math.nan))
-        return select(zero, select(compare(b, 0, "EQ"), 1.0, pole), out)
+        one = ew("and", compare(b, 0, "EQ"), ew("or", zero, ew("not", isfinite(a))))
+        return select(one, 1.0, select(zero, pole, out))
     return ew("power", a, b)
 
 

@@ -129,7 +129,7 @@ def _statistic(
     n = t.shape[d]
 
     def value(part: Tensor, count: int) -> Tensor:
-        v = of(part, axis=d, keepdims=True)
+        v = of(as_type(part, "float64") if t.dtype.kind in "iu" else part, axis=d, keepdims=True)
         v = v if v.dtype == t.dtype else as_type(e.round(v) if t.dtype.kind in "iu" else v, t.dtype)
         return broadcast(v, [count if i == d else m for i, m in enumerate(t.shape)])
 
