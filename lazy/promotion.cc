@@ -369,10 +369,40 @@ Lazy ordered_complex(std::span<const Lazy* const> operands, const hlo::Attrs* at
   return joined(hlo::Op::or_, joined(hlo::Op::and_, apart, numbers), tied);
 }
 
+// Whether it compares a 64-bit unsigned integer with a signed one, which have no common type that holds both.
+bool compares_signs(hlo::Op op, std::span<const Lazy* const> operands) {
+  if (op != hlo::Op::compare || operands[0]->weak || operands[1]->weak) return false;
+  const DType a = operands[0]->value.dtype(), b = operands[1]->value.dtype();
+  const auto is_signed = [](DType t) {
+    return hlo::is_integer(t) && hlo::is_signed(t) && !hlo::is_narrow(t);
+  };
+  return (a == DType::kU64 && is_signed(b)) || (b == DType::kU64 && is_signed(a));
+}
+
+// As unsigned ones, but that a negative number is below all of them.
+Lazy compared_signs(std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  const bool signed_first = operands[1]->value.dtype() == DType::kU64;
+  const Lazy& number = *operands[signed_first ? 0 : 1];
+  hlo::Builder b;
+  const Lazy zero{b.zeros_like(number.value), false}, bits{b.convert(number.value, DType::kU64), false};
+  check(b.status());
+  const Lazy* sides[] = {signed_first ? &bits : operands[0], signed_first ? operands[1] : &bits};
+  const Lazy unsigned_ = elementwise(hlo::Op::compare, sides, attrs);
+  const Lazy* tested[] = {&number, &zero};
+  const auto against_zero = [&](const char* direction) {
+    return elementwise(hlo::Op::compare, tested, hlo::intern_attrs({{hlo::Attr::direction, direction}}));
+  };
+  const std::string& direction = attrs->string(hlo::Attr::direction);
+  const bool below = direction == "NE" || direction[0] == (signed_first ? 'L' : 'G');
+  return below ? elementwise(hlo::Op::or_, std::vector<Lazy>{against_zero("LT"), unsigned_})
+               : elementwise(hlo::Op::and_, std::vector<Lazy>{against_zero("GE"), unsigned_});
+}
+
 }  // namespace
 
 Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
   if (orders_complex(op, operands, attrs)) return ordered_complex(operands, attrs);
+  if (compares_signs(op, operands)) return compared_signs(operands, attrs);
   hlo::GraphLock lock;
   hlo::Builder b;
   const hlo::Type* type = operands[0]->value.type();

@@ -619,3 +619,16 @@ def test_every_complex_number_to_no_power_is_one():
     assert (lnp.power(z, none).numpy() == 1).all() and (lnp.power(z, 0).numpy() == 1).all()
     slope = lm.grad(lambda b: lnp.power(2 + 0j, b).real)(0.0)
     assert slope.item() == pytest.approx(np.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_unsigned_integers_beside_signed_ones_are_compared_exactly(name, dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    signed = np.array([low, -1, 0, high, min(high, 2**53 + 1), min(high, 2**53)], dtype)
+    unsigned = np.array([0, 2**64 - 1, 2**63, high, 2**53, 2**53 + 1], np.uint64)
+    for a, b in ((signed[:, None], unsigned), (unsigned, signed[:, None])):
+        want = getattr(np, name)(a, b)
+        np.testing.assert_array_equal(getattr(lnp, name)(a, b).numpy(), want)
+        np.testing.assert_array_equal(lm.jit(getattr(lnp, name))(a, b).numpy(), want)
+    assert lnp.array_equal(signed[4:], unsigned[4:]).item() == np.array_equal(signed[4:], unsigned[4:])
