@@ -325,6 +325,15 @@ Lazy wide_elementwise(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> 
                       true);
 }
 
+// Throws what is wrong in terms of the rounded numbers, whose types the user sees.
+void check_rounded(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  hlo::Builder b;
+  Operands copies;
+  for (const Lazy* o : operands) copies.push_back(Lazy{o->value, false});
+  mixed_elementwise(b, op, std::move(copies), attrs);
+  if (!b.ok()) throw_status(b.status());
+}
+
 // Whether it asks for the order of complex numbers, for which programs have no operation.
 bool orders_complex(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
   if (op != hlo::Op::compare) return false;
@@ -360,10 +369,40 @@ Lazy ordered_complex(std::span<const Lazy* const> operands, const hlo::Attrs* at
   return joined(hlo::Op::or_, joined(hlo::Op::and_, apart, numbers), tied);
 }
 
+// Whether it compares a 64-bit unsigned integer with a signed one, which have no common type that holds both.
+bool compares_signs(hlo::Op op, std::span<const Lazy* const> operands) {
+  if (op != hlo::Op::compare || operands[0]->weak || operands[1]->weak) return false;
+  const DType a = operands[0]->value.dtype(), b = operands[1]->value.dtype();
+  const auto is_signed = [](DType t) {
+    return hlo::is_integer(t) && hlo::is_signed(t) && !hlo::is_narrow(t);
+  };
+  return (a == DType::kU64 && is_signed(b)) || (b == DType::kU64 && is_signed(a));
+}
+
+// As unsigned ones, but that a negative number is below all of them.
+Lazy compared_signs(std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  const bool signed_first = operands[1]->value.dtype() == DType::kU64;
+  const Lazy& number = *operands[signed_first ? 0 : 1];
+  hlo::Builder b;
+  const Lazy zero{b.zeros_like(number.value), false}, bits{b.convert(number.value, DType::kU64), false};
+  check(b.status());
+  const Lazy* sides[] = {signed_first ? &bits : operands[0], signed_first ? operands[1] : &bits};
+  const Lazy unsigned_ = elementwise(hlo::Op::compare, sides, attrs);
+  const Lazy* tested[] = {&number, &zero};
+  const auto against_zero = [&](const char* direction) {
+    return elementwise(hlo::Op::compare, tested, hlo::intern_attrs({{hlo::Attr::direction, direction}}));
+  };
+  const std::string& direction = attrs->string(hlo::Attr::direction);
+  const bool below = direction == "NE" || direction[0] == (signed_first ? 'L' : 'G');
+  return below ? elementwise(hlo::Op::or_, std::vector<Lazy>{against_zero("LT"), unsigned_})
+               : elementwise(hlo::Op::and_, std::vector<Lazy>{against_zero("GE"), unsigned_});
+}
+
 }  // namespace
 
 Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
   if (orders_complex(op, operands, attrs)) return ordered_complex(operands, attrs);
+  if (compares_signs(op, operands)) return compared_signs(operands, attrs);
   hlo::GraphLock lock;
   hlo::Builder b;
   const hlo::Type* type = operands[0]->value.type();
@@ -391,6 +430,7 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::A
     for (const Lazy* o : operands) copies.push_back(*o);
     out = mixed_elementwise(b, op, std::move(copies), attrs);
   }
+  if (!b.ok() && wide) check_rounded(op, operands, attrs);
   if (!b.ok()) throw_status(b.status());
   if (gives_strong(op)) out.weak = false;
   note_recorded();

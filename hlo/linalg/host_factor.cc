@@ -227,7 +227,7 @@ void run_det(const Problem& p) {
   const Matrix<T> packed = p.in<T>(1);
   T det = sign_of(p.integers(2));
   for (int64_t i = 0; i < packed.rows; ++i) det *= packed.at(i, i);
-  p.out(0, scalar(det));
+  p.out(0, scalar(det + T(0)));  // no -0
 }
 
 template <typename T>
@@ -241,7 +241,7 @@ void run_slogdet(const Problem& p) {
     sign = size == 0 ? T(0) : sign * (x / size);
     log += std::log(size);
   }
-  p.out(0, scalar(sign));
+  p.out(0, scalar(sign + T(0)));  // no -0
   p.out(1, scalar(log));
 }
 

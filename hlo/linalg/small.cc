@@ -154,7 +154,12 @@ Value small_cholesky(Builder& b, const Value& a) {
   return b.reshape(b.concatenate(parts, static_cast<int64_t>(one.size()) - 1), a.dims());
 }
 
-Value small_determinant(Builder& b, const Value& a) {
+namespace {
+
+// A zero has no sign: products with it may.
+Value without_negative_zero(Builder& b, const Value& x) { return x ? b.add(x, b.zeros_like(x)) : x; }
+
+Value expanded_determinant(Builder& b, const Value& a) {
   const Grid x = elements(b, a);
   auto two = [&](size_t r, size_t s, size_t i, size_t j) {
     return b.subtract(b.multiply(x[r][i], x[s][j]), b.multiply(x[r][j], x[s][i]));
@@ -189,6 +194,12 @@ Value small_determinant(Builder& b, const Value& a) {
   }
 }
 
+}  // namespace
+
+Value small_determinant(Builder& b, const Value& a) {
+  return without_negative_zero(b, expanded_determinant(b, a));
+}
+
 SignAndLog small_log_determinant(Builder& b, const Value& a) {
   Grid grid = elements(b, a);
   Row none;
@@ -208,7 +219,7 @@ SignAndLog small_log_determinant(Builder& b, const Value& a) {
     sign = b.multiply(sign, direction);
     log = b.add(log, b.log(b.abs(pivot)));
   }
-  return {sign, log};
+  return {without_negative_zero(b, sign), log};
 }
 
 }  // namespace lamina::hlo::linalg

@@ -219,17 +219,32 @@ def rounded(self: Tensor, ndigits: int | None = None) -> Any:
     from lamina import numpy as lnp
 
     if ndigits is None and self.ndim == 0 and self.dtype.kind in "fiu":
-        return round(_core.value_of(self).item())
+        return _whole(round, self)
     return lnp.round(self, operator.index(ndigits or 0))
 
 
-def _whole(f: Any) -> Any:
-    """math.floor and its like: an integer, which is piecewise constant, so that it may leave a derivative."""
+def _whole(f: Any, x: Tensor) -> Any:
+    """round, math.floor and their like of a number: an integer, of a traced one an array of it.
 
-    def method(self: Tensor) -> int:
-        return f(_core.value_of(self).item())
+    It is piecewise constant, so that it may leave a derivative.
+    """
+    if _core.forceable(x):
+        return f(_core.value_of(x).item())
+    from lamina import numpy as lnp
+    from lamina._tensor import describe
 
-    return method
+    if x.size != 1 or x.dtype.kind == "c":
+        raise TypeError(f"{f.__name__} makes an integer of one real number, not of {describe(x)}")
+    return as_integer(getattr(lnp, f.__name__)(x).reshape(()))
+
+
+def as_integer(x: Tensor) -> Tensor:
+    """A whole number as Python's integers are among arrays: weak, and int32 where that holds the type's digits."""
+    from lamina._tensor import astype
+
+    wide = x.dtype.itemsize == 8 or x.dtype == "uint32"
+    name = x.dtype.name if x.dtype == "uint64" else "int64" if wide else "int32"
+    return _core.set_weak(astype(x, name), True)
 
 
 def matrix_transpose(self: Tensor) -> Tensor:
@@ -252,7 +267,7 @@ def install() -> None:
     Tensor.__reduce__ = reduce
     Tensor.__round__ = rounded
     for f in (math.floor, math.ceil, math.trunc):
-        setattr(Tensor, f"__{f.__name__}__", _whole(f))
+        setattr(Tensor, f"__{f.__name__}__", lambda self, f=f: _whole(f, self))
     Tensor._repr_html_ = html
     Tensor.to_device = to_device
     Tensor.device = property(_devices.of)

@@ -307,7 +307,9 @@ def _repr(x: Tensor) -> str:
 
 
 def _format(x: Tensor, spec: str) -> str:
-    if x.ndim == 0 and spec:
+    if not spec:
+        return str(x)
+    if x.ndim == 0:
         return format(_item(x, f"format {spec!r}"), spec)
     try:
         return format(_repr(x), spec)

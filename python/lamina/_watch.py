@@ -255,7 +255,9 @@ class Watch:
     def of_class(self, t: type, name: str) -> Any:
         """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded, with numbers."""
         inside = looked_up(t, name)
-        if inside is not None and is_users_type(t) and self._outlives(t) and not _is_native(inside):
+        if inside is None or _is_native(inside) or not hasattr(t, name):  # as the properties of enumerations
+            return inside
+        if is_users_type(t) and self._outlives(t):
             value = getattr(t, name)
             if _lasts(t, name, value):
                 found = self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), value)
@@ -540,7 +542,7 @@ class Watch:
                 stack.extend(x)
             elif isinstance(x, dict):
                 stack.extend(x.values())
-            elif dataclasses.is_dataclass(x):
+            elif dataclasses.is_dataclass(x) and not isinstance(x, type):
                 stack.extend(
                     getattr(x, f.name) for f in dataclasses.fields(x) if not f.metadata.get("static")
                 )

@@ -39,6 +39,17 @@ def close(x, want, tolerance=1e-9):
 
 
 @pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("n", SIZES)
+def test_determinants_that_are_zero_have_no_sign(n, kind):
+    a = -np.eye(n, dtype=kind + "8" if kind == "f" else "c16")
+    for singular in (0 * a, a * (np.arange(n) != n - 1), a * (np.arange(n) != 0)):
+        for x in (la.det(singular), la.slogdet(singular).sign):
+            parts = np.atleast_1d(np.asarray(x)).view(np.float64)
+            assert (parts == 0).all() and not np.signbit(parts).any()
+        assert la.slogdet(singular).logabsdet.item() == -np.inf
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("outer", [(), (2, 3)])
 @pytest.mark.parametrize("n", SIZES)
 def test_square_matrices_give_numpy_values(n, outer, kind):

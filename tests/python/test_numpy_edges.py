@@ -276,6 +276,20 @@ def test_pad_by_a_function():
 
 
 @pytest.mark.parametrize(
+    "mode", ["constant", "empty", "edge", "reflect", "wrap", "linear_ramp", "mean", "median"]
+)
+def test_pad_takes_no_keyword_of_another_mode(mode):
+    for option in ({"constant_values": 3}, {"end_values": 3}, {"stat_length": 2}, {"reflect_type": "odd"}):
+        try:
+            want = np.pad(X, 1, mode, **option)
+        except ValueError:
+            with pytest.raises(ValueError, match=f"mode '{mode}' has no use for {next(iter(option))}"):
+                lnp.pad(X, 1, mode, **option)
+        else:
+            np.testing.assert_array_equal(lnp.pad(X, 1, mode, **option).numpy(), want)
+
+
+@pytest.mark.parametrize(
     "shift, axis", [(np.array([1, 2]), (0, 2)), ((1, 2), 1), (np.array([1, -1]), np.array([0, 1]))]
 )
 def test_roll_by_arrays(shift, axis):
@@ -498,3 +512,144 @@ def test_unique_is_numpys_with_every_choice_of_results(dtype, shape):
             if w.dtype.kind == "f":
                 same = ~np.isnan(w)
                 np.testing.assert_array_equal(np.signbit(np.asarray(g))[same], np.signbit(w)[same])
+
+
+@pytest.mark.parametrize("name", ["arctan2", "copysign", "heaviside", "hypot", "nextafter"])
+def test_functions_of_two_real_numbers_take_no_complex_ones(name):
+    z = X * 1j
+    for pair in ((z, z), (z, X), (X, z), (2.0, z), (X, 1j)):
+        with pytest.raises(TypeError):
+            getattr(np, name)(*pair)
+        with pytest.raises(TypeError, match=f"{name} is not defined for complex"):
+            getattr(lnp, name)(*pair)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint32", "int8"])
+def test_large_integers_that_differ_by_one_are_not_close(dtype):
+    top = np.iinfo(dtype).max
+    x = np.array([top, top - 1, top // 2 + 2, np.iinfo(dtype).min], dtype)
+    y = np.array([top - 1, top - 1, top // 2 + 1, top], dtype)
+    assert lnp.isclose(x, y, 0, 0).tolist() == [False, True, False, False]
+    assert lnp.isclose(y, x, 0, 1).tolist() == [True, True, True, False]
+    assert not lnp.allclose(x[:1], y[:1], rtol=0, atol=0.5) and not lnp.array_equal(x[:1], y[:1])
+    assert lm.jit(lambda x, y: lnp.isclose(x, y))(x, y).tolist() == np.isclose(x, y).tolist()
+
+
+def test_histograms_without_a_bin_have_no_counts():
+    for bins in ([1.0], np.array([2.0]), []):
+        for options in ({}, {"weights": X}, {"density": True}):
+            counts, edges = lnp.histogram(X, bins, **options)
+            assert counts.shape == np.histogram(X, bins, **options)[0].shape == (0,)
+            assert edges.tolist() == list(bins)
+
+
+def test_errors_name_the_type_that_a_number_has():
+    for call in (lambda: ~lnp.asarray(2.5), lambda: lnp.asarray(2.5) & lnp.asarray(1.5)):
+        with pytest.raises(TypeError, match="not f32"):
+            call()
+    with pytest.raises(TypeError, match="not c64"):
+        ~lnp.asarray(1j)
+
+
+REDUCING = ["sum", "mean", "max", "argmax", "median", "any", "count_nonzero"]
+
+
+@pytest.mark.parametrize(
+    "name", [*REDUCING, "expand_dims", "squeeze", "flip", "sort", "argsort", "cumsum", "diff"]
+)
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_an_axis_that_is_not_there_is_an_error_of_both_kinds(name, error):
+    with pytest.raises(error):
+        getattr(np, name)(Y, axis=5)
+    with pytest.raises(error, match="axis 5 is out of bounds"):
+        getattr(lnp, name)(Y, axis=5)
+
+
+def test_no_differences_are_the_array_itself():
+    for x in (X, np.float32(3.0), Y):
+        np.testing.assert_array_equal(
+            lnp.diff(x, 0, prepend=1, append=2).numpy(), np.diff(x, 0, prepend=1, append=2)
+        )
+
+
+def test_the_last_bin_may_have_no_end():
+    for bins in ([-np.inf, 0.5, 1.0, np.nan], [2.0, 1.0, 1.0]):
+        x = np.array([1.0, -1.0, 0.0, np.inf, 2.0], np.float32)
+        for right in (False, True):
+            want = np.digitize(x, bins, right)
+            np.testing.assert_array_equal(lnp.digitize(x, np.float32(bins), right).numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16"])
+@pytest.mark.parametrize(
+    "start, stop, num, endpoint",
+    [
+        (-2, 3, 11, True),
+        (3, -2, 5, False),
+        (0, 1, 11, True),
+        (-1.5, 10, 24, True),
+        (5, 5, 3, True),
+        (0, 7, 7, False),
+    ],
+)
+def test_linspace_has_numpys_values_to_the_last_bit(start, stop, num, endpoint, dtype):
+    want, step = np.linspace(start, stop, num, endpoint, retstep=True, dtype=dtype)
+    got = lnp.linspace(start, stop, num, endpoint, dtype=dtype)
+    np.testing.assert_array_equal(got.numpy(), want)
+    inside = lm.jit(lambda a, b: lnp.linspace(a, b, num, endpoint, retstep=True))(
+        lnp.float64(start), lnp.float64(stop)
+    )
+    np.testing.assert_array_equal(inside[0].numpy(), np.linspace(start, stop, num, endpoint))
+    assert inside[1].item() == step
+    slopes = lm.jacfwd(lambda a: lnp.linspace(a, float(stop), num, endpoint))(float(start)).numpy()
+    np.testing.assert_allclose(slopes, 1 - np.arange(num) / (num - endpoint), rtol=1e-6, atol=1e-7)
+
+
+def test_linspace_between_the_largest_numbers():
+    top = np.finfo(np.float64).max
+    assert lnp.linspace(-top, lnp.float64(top), 3).tolist() == [-top, 0, top]
+
+
+def test_a_number_on_an_edge_is_in_the_bin_above():
+    for dtype in (np.float32, np.float64):
+        x = np.arange(-2, 3.5, 0.5, dtype=dtype)
+        for range_ in ((-2, 3), (-5, 5), (-2, 2)):
+            want = np.histogram(x, 10, range_)[0]
+            np.testing.assert_array_equal(lnp.histogram(x, 10, range_)[0].numpy(), want)
+
+
+def test_large_integers_keep_their_digits_in_padding():
+    x = np.array([2147483647, 1, 4294967294], np.uint32)
+    for mode in ("mean", "median", "minimum"):
+        np.testing.assert_array_equal(lnp.pad(x, 2, mode).numpy(), np.pad(x, 2, mode))
+
+
+def test_parts_of_complex_logarithms_stay_apart():
+    z = np.array([0j, complex(-0.0, 0.0), complex(-np.inf, -1), 2j, 1000 - 1j])
+    for name in ("log2", "log10"):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(z)
+        got = getattr(lnp, name)(z).numpy()
+        np.testing.assert_allclose(got.real, want.real, rtol=1e-14)
+        np.testing.assert_allclose(got.imag, want.imag, rtol=1e-14)
+
+
+def test_every_complex_number_to_no_power_is_one():
+    z = np.array([0, np.nan, np.inf, complex(np.nan, 1), complex(1, -np.inf), 2 - 1j])
+    none = np.zeros(6, np.int8)
+    assert (lnp.power(z, none).numpy() == 1).all() and (lnp.power(z, 0).numpy() == 1).all()
+    slope = lm.grad(lambda b: lnp.power(2 + 0j, b).real)(0.0)
+    assert slope.item() == pytest.approx(np.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_unsigned_integers_beside_signed_ones_are_compared_exactly(name, dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    signed = np.array([low, -1, 0, high, min(high, 2**53 + 1), min(high, 2**53)], dtype)
+    unsigned = np.array([0, 2**64 - 1, 2**63, high, 2**53, 2**53 + 1], np.uint64)
+    for a, b in ((signed[:, None], unsigned), (unsigned, signed[:, None])):
+        want = getattr(np, name)(a, b)
+        np.testing.assert_array_equal(getattr(lnp, name)(a, b).numpy(), want)
+        np.testing.assert_array_equal(lm.jit(getattr(lnp, name))(a, b).numpy(), want)
+    assert lnp.array_equal(signed[4:], unsigned[4:]).item() == np.array_equal(signed[4:], unsigned[4:])

@@ -8,6 +8,7 @@ import collections
 import configparser
 import contextlib
 import contextvars
+import dataclasses
 import enum
 import functools
 import inspect
@@ -183,6 +184,37 @@ def test_numpy_arrays_enums_namespaces_and_namedtuples():
     assert k(1.0).item() == 2.0
     t.s = np.float32(3)
     assert k(1.0).item() == 3.0
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_members_that_a_jitted_function_looks_up():
+    f = lm.jit(lambda x, n: x * Level(n).value if Level(n).name == "HIGH" else -x, static_argnums=1)
+    assert [f(3.0, n).item() for n in (1, 2)] == [-3, 6]
+    g = lm.jit(lambda x: [x * m.value for m in Level if Level[m.name] is m])
+    assert [v.item() for v in g(3.0)] == [3, 6]
+
+
+@dataclasses.dataclass
+class Layer:
+    width: int
+
+
+@dataclasses.dataclass
+class Made:
+    kind: type
+    weight: object
+
+
+lm.tree_util.register_dataclass(Made, data_fields=["weight"], meta_fields=["kind"])
+
+
+def test_arguments_that_know_a_dataclass():
+    f = lm.jit(lambda made, x: x * made.weight * made.kind(3).width)
+    assert f(Made(Layer, lnp.array(2.0)), 5.0).item() == 30
 
 
 def test_a_counter_in_a_closure():

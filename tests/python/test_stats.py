@@ -118,6 +118,27 @@ def test_multinomial():
     np.testing.assert_allclose(slope.numpy(), x[0] / p, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "f"), [(n, f) for n in CONTINUOUS for f in ("ppf", "isf") if f in getattr(stats, n)._functions]
+)
+def test_quantiles_at_the_ends_and_outside(name, f):
+    q = np.array([-0.1, -0.0, 0.0, 1e-300, 1e-20, 0.25, 0.5, 1.0, 1.1, np.nan])
+    for extra in ({}, {"loc": 0.5, "scale": 2.0}):
+        got = getattr(getattr(stats, name), f)(lnp.array(q), *CONTINUOUS[name], **extra).numpy()
+        want = getattr(getattr(reference, name), f)(q, *CONTINUOUS[name], **extra)
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+    assert getattr(stats.cauchy, f)(0.5).item() == 0
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+def test_not_a_number_gives_none(name):
+    d, shapes = getattr(stats, name), (CONTINUOUS | DISCRETE)[name]
+    for f in functions(d, ["logpdf", "pdf", "logpmf", "pmf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"]):
+        if hasattr(d, f):
+            assert np.isnan(getattr(d, f)(np.nan, *shapes).item()), f
+            assert np.isnan(getattr(d, f)(0.5, *shapes, loc=np.nan).item()), f
+
+
 def test_bernoulli_ppf():
     q = np.array([0.0, 0.3, 0.7, 0.71, 1.0])
     for loc in (0, 2):

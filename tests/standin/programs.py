@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 from jax import lax
+from jax.example_libraries import stax
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -154,7 +155,8 @@ def scattered():
 def containers():
     leaves, treedef = jax.tree_util.tree_flatten({"b": (1, [2.0]), "a": None})
     flat, back = jax.flatten_util.ravel_pytree({"u": jnp.ones(2), "v": jnp.zeros(())})
-    return [leaves, treedef.num_leaves, flat, back(flat * 2)["u"]]
+    paths = bool(int | jax.tree_util.KeyPath)  # a type, as annotations take it
+    return [leaves, treedef.num_leaves, flat, back(flat * 2)["u"], paths]
 
 
 def random_numbers():
@@ -245,8 +247,10 @@ def what_is_known():
         debug_info=jax.api_util.debug_info("test", None, (0, 0), {}),
     )
     unknown = pe.PartialVal.unknown(jax.core.ShapedArray((), jnp.float32))
-    _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
-    return [[aval is None for aval, _ in out], [value for aval, value in out if aval is None]]
+    with jax.checking_leaks():
+        _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
+    known = [value for aval, value in out if aval is None]
+    return [[aval is None for aval, _ in out], known, [jnp.asarray(known[0]) + 1, jnp.sin(known[-1])]]
 
 
 def typed_keys():
@@ -301,8 +305,22 @@ def rules_of_types_alone():
         jax.grad(f)(0.5, 2.0),
         [described[1].shape, str(described[0].dtype)],
         [jnp.shape(described[1]), str(jnp.result_type(described[1], 1.0)), jnp.size(described[1])],
-        str(jnp.arange(3)),
+        [str(jnp.arange(3)), f"{jnp.arange(3)} {jnp.float32(1.5)} {jnp.float32(1.5):.2f}"],
     ]
+
+
+def layers():
+    init, apply = stax.serial(
+        stax.Conv(4, (3, 3)),
+        stax.Relu,
+        stax.ConvTranspose(3, (2, 2)),
+        stax.MaxPool((2, 2)),
+        stax.Flatten,
+        stax.Dense(5),
+        stax.LogSoftmax,
+    )
+    shape, params = init(jax.random.key(1), (2, 8, 8, 1))
+    return [list(shape), jax.tree_util.tree_leaves(params), apply(params, jnp.ones((2, 8, 8, 1)))]
 
 
 PROGRAMS = [f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == "__main__"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MappingView
 from typing import Any
 
 from lamina import _core
@@ -13,8 +13,8 @@ from lamina._convert.errors import refusal, shown
 from lamina._convert.merging import as_tensor, is_numeric
 from lamina._convert.staging import is_traced
 from lamina._core import Tensor
-
-KINDS = (types.BuiltinFunctionType,)
+from lamina._interop import as_integer
+from lamina.numpy._common import default_float, promote_inexact
 
 
 class TracedRange:
@@ -49,27 +49,36 @@ class TracedRange:
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def extreme(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            raise refusal(
-                f"`{name}` of traced values with key or default",
-                "Use lamina.numpy.argmin or argmax on an array.",
-            )
+    def extreme(*args: Any, key: Any = None, **default: Any) -> Any:
         from lamina import numpy as lnp
 
         items = args if len(args) > 1 else list(args[0])
-        return functools.reduce(getattr(lnp, name), items)
+        if not items:
+            return getattr(builtins, name)(items, **default)
+        if key is None:
+            return functools.reduce(getattr(lnp, f"{name}imum"), items)
+        before = lnp.less if name == "min" else lnp.greater
+        best, rank = items[0], key(items[0])
+        for x in items[1:]:
+            now = key(x)
+            better = before(now, rank)
+            best, rank = lnp.where(better, x, best), lnp.where(better, now, rank)
+        return best
 
     return extreme
 
 
 def _sorted(items: Any, *, key: Any = None, reverse: bool = False) -> Any:
-    if key is not None:
-        raise refusal("`sorted` of traced values with a key", "Use lamina.numpy.argsort on an array.")
     from lamina import numpy as lnp
 
-    out = list(lnp.sort(lnp.stack([lnp.asarray(x) for x in items])))
-    return out[::-1] if reverse else out
+    values = lnp.stack([lnp.asarray(x) for x in items])
+    keys = values if key is None else lnp.stack([lnp.asarray(key(x)) for x in items])
+    if keys.ndim != 1:
+        raise refusal(
+            f"`sorted` of traced values by arrays of shape {list(keys.shape[1:])}, which have no order",
+            "Sort by one number of each: sorted(items, key=...).",
+        )
+    return list(values[lnp.argsort(keys, descending=bool(reverse))])
 
 
 def _joined(name: str) -> Callable[..., Any]:
@@ -90,38 +99,61 @@ def _converted(kind: str) -> Callable[..., Any]:
         x = x.reshape(())
         if kind == "bool":
             return x != 0
-        if kind == "int" and x.dtype.kind == "f":
-            return _core.set_weak(lnp.trunc(x).astype("int32"), True)
-        return _core.set_weak(x.astype("int32" if kind == "int" else "float32"), True)
+        if x.dtype.kind == "c":
+            raise TypeError(f"{kind}() takes real numbers, not {x.dtype.name}: take x.real")
+        if kind == "int":
+            return as_integer(lnp.trunc(x))
+        return _core.set_weak(x.astype("float64" if x.dtype.itemsize == 8 else default_float()), True)
 
     return convert
 
 
+def _complex(real: Any, imag: Any = 0) -> Any:
+    parts = promote_inexact(real, imag)
+    if parts[0].dtype.kind == "c":
+        raise TypeError(f"complex() takes real parts, not {parts[0].dtype.name}")
+    if parts[0].dtype.itemsize < 4:
+        parts = [p.astype(default_float()) for p in parts]
+    return _core.set_weak(_core.elementwise("complex", *parts), True)
+
+
 REPLACED: dict[Any, Callable[..., Any]] = {
     range: TracedRange,
-    min: _extreme("minimum"),
-    max: _extreme("maximum"),
+    min: _extreme("min"),
+    max: _extreme("max"),
     sorted: _sorted,
     any: _joined("any"),
     all: _joined("all"),
     int: _converted("int"),
     float: _converted("float"),
+    complex: _complex,
     bool: _converted("bool"),
 }
+
+
+def replacement(f: Any) -> Callable[..., Any] | None:
+    """What stands for a function of Python where an argument is traced."""
+    return REPLACED.get(f) if isinstance(f, (type, types.BuiltinFunctionType)) else None
 
 
 def _holds_traced(x: Any) -> bool:
     return is_traced(x) or (type(x) in (list, tuple) and builtins.any(map(is_traced, x)))
 
 
-def replacing(f: Any, plain: Any, other: Callable[..., Any]) -> Callable[..., Any]:
-    """`plain`, or `other` where an argument is traced."""
+def replacing(
+    f: Any, plain: Any, other: Callable[..., Any], watched: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """`plain`, or `other` where an argument is traced; what `other` calls is `watched`."""
     if f in (any, all, min, max, sorted):
 
         def over(*args: Any, **kwargs: Any) -> Any:
-            if len(args) == 1 and isinstance(args[0], types.GeneratorType):
+            if len(args) == 1 and isinstance(args[0], (Iterator, MappingView)):
                 args = (list(args[0]),)
-            return (other if builtins.any(map(_holds_traced, args)) else plain)(*args, **kwargs)
+            if not builtins.any(map(_holds_traced, args)):
+                return plain(*args, **kwargs)
+            if kwargs.get("key") is not None:
+                kwargs["key"] = watched(kwargs["key"])
+            return other(*args, **kwargs)
 
         return over
 

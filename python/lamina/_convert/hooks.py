@@ -458,8 +458,10 @@ class Converted(Hooks):
         plain = super().callee(f)
         if not self.watch.closed and type(f) in (FUNCTION, METHOD):
             return self.staging.recursions.watched(f, plain)
-        other = functions.REPLACED.get(f) if isinstance(f, type) or type(f) in functions.KINDS else None
-        return plain if other is None else functions.replacing(f, plain, other)
+        if f is map:
+            return lambda g, *xs: plain(self.callee(g) if functions.replacement(g) else g, *xs)
+        other = functions.replacement(f)
+        return plain if other is None else functions.replacing(f, plain, other, self.callee)
 
 
 def _next(signal: Signal | None) -> Signal | None:

@@ -77,6 +77,14 @@ def promote_inexact(*xs: Any) -> list[Tensor]:
     ]
 
 
+def floats(name: str, *xs: Any) -> list[Tensor]:
+    """As `promote_inexact`, but TypeError for complex elements."""
+    ts = promote_inexact(*xs)
+    if ts[0].dtype.kind == "c":
+        raise TypeError(f"{name} is not defined for {ts[0].dtype.name} elements")
+    return ts
+
+
 def broadcast_all(*xs: Tensor) -> list[Tensor]:
     shape = broadcast_shapes(*[x.shape for x in xs])
     return [broadcast(x, shape) for x in xs]
@@ -87,14 +95,18 @@ def items_of(x: Any) -> list[Any]:
     return list(x) if is_several(x) and getattr(x, "ndim", 1) == 1 else [x]
 
 
+class AxisError(ValueError, IndexError):
+    """An axis that an array has not: an IndexError too, as in NumPy and the array API."""
+
+
 def canonical_axis(axis: Any, ndim: int) -> int:
-    """`axis` counted from the front. ValueError outside the range, TypeError for a non-integer."""
+    """`axis` counted from the front. AxisError outside the range, TypeError for a non-integer."""
     try:
         a = operator.index(axis)
     except TypeError:
         raise TypeError(f"an axis is an integer, not {type(axis).__name__}") from None
     if not -ndim <= a < ndim:
-        raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
+        raise AxisError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
     return a % ndim
 
 

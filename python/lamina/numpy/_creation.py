@@ -33,6 +33,7 @@ from lamina.numpy._common import (
     select,
     shape_of,
 )
+from lamina.numpy._elementwise import isfinite
 
 
 def array(
@@ -212,32 +213,36 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
+    """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop.
+
+    Computed with 64 bits and rounded once; those of an integer type are rounded down.
+    """
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     a, b = (_core.set_weak(t, False) for t in _ends(start, stop, dtype))
+    own = a.dtype.name
     shape = broadcast_shapes(a.shape, b.shape)
-    a, b = broadcast(a, shape), broadcast(b, shape)
+    a, b = (broadcast(astype(v, "complex128" if v.dtype.kind == "c" else "float64"), shape) for v in (a, b))
     parts = num - 1 if endpoint else num
-    t = along(iota(a.dtype.name, [num], 0), 0, len(shape) + 1)
+    t = along(iota("float64", [num], 0), 0, len(shape) + 1)
     step = (b - a) / parts if parts > 0 else full_of(math.nan, a.dtype.name, ())
-    out = broadcast(reshape(a, (1, *shape)), (num, *shape))
+    first, last = reshape(a, (1, *shape)), reshape(b, (1, *shape))
+    out = broadcast(first, (num, *shape))
     if parts > 0:
-        fraction = ew("divide", t, float(parts))
-        out = reshape(a, (1, *shape)) * (1 - fraction) + reshape(b, (1, *shape)) * fraction
+        fraction = t / float(parts)
+        # Whole multiples of the step are exact; where it overflows the ends are joined in proportion.
+        joined = first * (1 - fraction) + last * fraction
+        out = select(isfinite(step), first + t * step, joined)
         if endpoint:
-            last = compare(t, float(parts), "EQ")
-            out = select(last, reshape(b, (1, *shape)), out)
+            out = select(compare(t, float(parts), "EQ"), last, out)
     from lamina.numpy._shape import moveaxis
 
     out = moveaxis(out, 0, canonical_axis(axis, len(shape) + 1))
-    if dtype is not None:
-        if dtypes.canonical(dtype).kind in "iu":
-            out = ew("floor", out)
-        out = astype(out, dtype)
-    out = _devices.placed(out, device)
-    return (out, step) if retstep else out
+    if dtype is not None and dtypes.canonical(dtype).kind in "iu":
+        out = ew("floor", out)
+    out = _devices.placed(astype(out, own if dtype is None else dtype), device)
+    return (out, astype(step, own)) if retstep else out
 
 
 def _ends(start: Any, stop: Any, dtype: Any) -> list[Tensor]:

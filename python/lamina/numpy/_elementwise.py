@@ -21,6 +21,7 @@ from lamina.numpy._common import (
     default_int,
     ew,
     floating,
+    floats,
     full_of,
     highest,
     in_place,
@@ -224,14 +225,21 @@ def exp2(x: Any) -> Tensor:
 
 def log2(x: Any) -> Tensor:
     """Logarithm to base 2."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(2))
+    return _in_base(inexact(x), 2)
 
 
 def log10(x: Any) -> Tensor:
     """Logarithm to base 10."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(10))
+    return _in_base(inexact(x), 10)
+
+
+def _in_base(x: Tensor, base: int) -> Tensor:
+    t = ew("log", x)
+    if (
+        t.dtype.kind == "c"
+    ):  # by parts: a quotient of complex numbers has no infinite part beside a finite one
+        return ew("complex", real(t) / math.log(base), imag(t) / math.log(base))
+    return ew("divide", t, math.log(base))
 
 
 def square(x: Any) -> Tensor:
@@ -374,7 +382,8 @@ def power(x1: Any, x2: Any) -> Tensor:
         out = ew("exponential", ew("multiply", b, ew("log", safe)))
         # As lax.pow has it: nothing but a positive exponent makes it zero.
         pole = select(compare(ew("real", b), 0, "GT"), 0.0, complex(math.inf, math.nan))
-        return select(zero, select(compare(b, 0, "EQ"), 1.0, pole), out)
+        one = ew("and", compare(b, 0, "EQ"), ew("or", zero, ew("not", isfinite(a))))
+        return select(one, 1.0, select(zero, pole, out))
     return ew("power", a, b)
 
 
@@ -388,8 +397,7 @@ def float_power(x1: Any, x2: Any) -> Tensor:
 
 def arctan2(x1: Any, x2: Any) -> Tensor:
     """The angle of the point (x2, x1)."""
-    a, b = promote_inexact(x1, x2)
-    return ew("atan2", a, b)
+    return ew("atan2", *floats("arctan2", x1, x2))
 
 
 atan2 = arctan2
@@ -398,7 +406,7 @@ atan2 = arctan2
 def hypot(x1: Any, x2: Any) -> Tensor:
     """sqrt(x1² + x2²) without overflow between. Of zeros and infinities the derivative is that of the larger one's
     absolute value, which two zeros share."""
-    x, y = promote_inexact(x1, x2)
+    x, y = floats("hypot", x1, x2)
     a, b = ew("abs", x), ew("abs", y)
     first = compare(a, b, "GE")
     big, small = select(first, x, y), select(first, y, x)
@@ -463,8 +471,7 @@ def _bound(value: Any, x: Tensor) -> Any:
 
 def nextafter(x1: Any, x2: Any) -> Tensor:
     """The next float after x1 towards x2."""
-    a, b = promote_inexact(x1, x2)
-    return ew("next_after", a, b)
+    return ew("next_after", *floats("nextafter", x1, x2))
 
 
 def signbit(x: Any) -> Tensor:
@@ -481,14 +488,14 @@ def signbit(x: Any) -> Tensor:
 
 def copysign(x1: Any, x2: Any) -> Tensor:
     """|x1| with the sign of x2; a NaN has none and counts as positive."""
-    a, b = promote_inexact(x1, x2)
+    a, b = floats("copysign", x1, x2)
     size = ew("abs", a)
     return select(signbit(b), -size, size)
 
 
 def heaviside(x1: Any, x2: Any) -> Tensor:
     """0 below 0, 1 above, x2 at 0."""
-    a, b = promote_inexact(x1, x2)
+    a, b = floats("heaviside", x1, x2)
     return select(compare(a, 0, "EQ"), b, select(isnan(a), a, astype(compare(a, 0, "GT"), a.dtype)))
 
 

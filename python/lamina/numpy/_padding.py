@@ -20,27 +20,28 @@ _STATISTICS: dict[str, Callable[..., Tensor]] = {
     "mean": _reductions.mean,
     "median": _quantiles.median,
 }
-_BY_INDEX = ("edge", "reflect", "symmetric", "wrap")
+# The modes, and the keyword that each takes.
+_KEYWORDS = {
+    "constant": "constant_values",
+    "empty": "",
+    "edge": "",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    "wrap": "",
+    "linear_ramp": "end_values",
+    **dict.fromkeys(_STATISTICS, "stat_length"),
+}
 
 
-def pad(
-    array: Any,
-    pad_width: Any,
-    mode: Any = "constant",
-    *,
-    constant_values: Any = 0,
-    end_values: Any = 0,
-    stat_length: Any = None,
-    reflect_type: str = "even",
-    **kwargs: Any,
-) -> Tensor:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
     """Elements added around an array.
 
-    Modes: "constant" (`constant_values`), "empty", "edge", "reflect" and "symmetric" (of `reflect_type` "even", or
-    "odd": about the outermost element), "wrap", "linear_ramp" (to `end_values`), "maximum", "minimum", "mean" and
+    Modes: "constant" (`constant_values=0`), "empty", "edge", "reflect" and "symmetric" (of `reflect_type` "even", or
+    "odd": about the outermost element), "wrap", "linear_ramp" (to `end_values=0`), "maximum", "minimum", "mean" and
     "median" (of the outermost `stat_length` elements, all without it; integers are rounded), or a function (vector,
     widths, axis, kwargs) that returns each padded vector. Widths and values are one, a pair, or a pair per axis.
-    ValueError for negative widths and for empty axes that have nothing to repeat; NotImplementedError for other modes.
+    ValueError for negative widths, for empty axes that have nothing to repeat and for keywords of other modes;
+    NotImplementedError for other modes.
     """
     t = to_tensor(array)
     widths = _pairs(pad_width, t.ndim, "pad_width")
@@ -48,17 +49,16 @@ def pad(
         raise ValueError(f"pad_width cannot be negative: {pad_width}")
     if callable(mode):
         return _by_function(_constant(t, widths, 0), widths, mode, kwargs)
-    if kwargs:
-        raise TypeError(f"pad has no argument {next(iter(kwargs))!r}")
+    if mode not in _KEYWORDS:
+        raise NotImplementedError(f"pad mode {mode!r}; use {', '.join(_KEYWORDS)}, or a function")
+    _check_keywords(mode, kwargs)
     if mode in ("constant", "empty"):
-        return _constant(t, widths, constant_values)
-    if mode not in (*_BY_INDEX, "linear_ramp", *_STATISTICS):
-        known = ", ".join(("constant", "empty", *_BY_INDEX, "linear_ramp", *_STATISTICS))
-        raise NotImplementedError(f"pad mode {mode!r}; use {known}, or a function")
+        return _constant(t, widths, kwargs.get("constant_values", 0))
+    reflect_type = kwargs.get("reflect_type", "even")
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"reflect_type is 'even' or 'odd', not {reflect_type!r}")
-    ends = _pairs_of_values(end_values, t.ndim)
-    lengths = _pairs_of_values(stat_length, t.ndim)
+    ends = _pairs_of_values(kwargs.get("end_values", 0), t.ndim)
+    lengths = _pairs_of_values(kwargs.get("stat_length"), t.ndim)
     for d, (before, after) in enumerate(widths):
         if not (before or after):
             continue
@@ -73,6 +73,16 @@ def pad(
         else:
             t = _indexed(t, d, before, after, mode)
     return t
+
+
+def _check_keywords(mode: str, kwargs: dict[str, Any]) -> None:
+    """TypeError for keywords that no mode has, ValueError for those of other modes."""
+    for name in kwargs:
+        if name not in _KEYWORDS.values():
+            raise TypeError(f"pad has no argument {name!r}")
+        if name != _KEYWORDS[mode]:
+            takers = " and ".join(repr(m) for m, taken in _KEYWORDS.items() if taken == name)
+            raise ValueError(f"pad in mode {mode!r} has no use for {name}, which is an argument of {takers}")
 
 
 def _part(t: Tensor, d: int, start: int | None, stop: int | None) -> Tensor:
@@ -119,7 +129,7 @@ def _statistic(
     n = t.shape[d]
 
     def value(part: Tensor, count: int) -> Tensor:
-        v = of(part, axis=d, keepdims=True)
+        v = of(as_type(part, "float64") if t.dtype.kind in "iu" else part, axis=d, keepdims=True)
         v = v if v.dtype == t.dtype else as_type(e.round(v) if t.dtype.kind in "iu" else v, t.dtype)
         return broadcast(v, [count if i == d else m for i, m in enumerate(t.shape)])
 

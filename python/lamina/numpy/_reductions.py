@@ -563,6 +563,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     x = to_tensor(a)
     if n < 0:
         raise ValueError(f"diff needs n >= 0, not {n}")
+    if n == 0:
+        return x
     if x.ndim == 0:
         raise ValueError("diff needs at least one dimension")
     d = canonical_axis(axis, x.ndim)

@@ -190,7 +190,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return full_of(0, "int32", t.shape)
     side = "left" if right else "right"
     up, down = searchsorted(b, t, side), b.size - searchsorted(flip(b), t, side)
-    return select(compare(getitem(b, -1), getitem(b, 0), "GE"), up, down)
+    return select(compare(getitem(b, -1), getitem(b, 0), "LT"), down, up)
 
 
 # --- searching ---
@@ -586,8 +586,8 @@ def histogram(
     t = ravel(t)
     # Counted in integers: a float32 stays what it is at 2^24.
     w = full_of(1, "int32", t.shape) if weights is None else inexact(ravel(weights))
-    n = edges.size - 1
-    if t.size == 0:
+    n = max(edges.size - 1, 0)
+    if t.size == 0 or n == 0:
         counts = full_of(0, w.dtype.name, [n])
     else:
         place = searchsorted(edges, t, "right") - 1
@@ -646,12 +646,22 @@ def interp(
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """|a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
     x, y = promote(a, b)
-    if x.dtype.kind in "biu":
+    if x.dtype.kind in "iu":
+        return compare(_distance(x, y), atol + rtol * ew("abs", astype(y, "float64")), "LE")
+    if x.dtype.kind == "b":
         x, y = promote_inexact(x, y)
     # A NaN on either side makes the comparison false; an infinite bound must not make it true.
     near = compare(ew("abs", x - y), atol + rtol * ew("abs", y), "LE")
     out = ew("or", compare(x, y, "EQ"), ew("and", near, e.isfinite(y)))
     return ew("or", out, ew("and", e.isnan(x), e.isnan(y))) if equal_nan else out
+
+
+def _distance(x: Tensor, y: Tensor) -> Tensor:
+    """|x - y| of integers, rounded once."""
+    if x.dtype.itemsize < 8:
+        x, y = astype(x, "int64"), astype(y, "int64")
+    gap = select(compare(x, y, "LT"), y - x, x - y)
+    return astype(astype(gap, "uint64"), "float64")  # it may have wrapped around in signed integers
 
 
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:

@@ -297,12 +297,15 @@ def Dense(out_dim: int, W_init: Any = _init["glorot_normal"], b_init: Any = _ini
     return init, lambda params, inputs, **options: lnp.dot(inputs, params[0]) + params[1]
 
 
+_SMALL = keys.drawing(initializers.normal(1e-6))
+
+
 def _convolution(convolve: Callable[..., Any]) -> Callable[..., Any]:
     """A maker of layers that convolve and add a number to each channel."""
 
     def layer(
         dimension_numbers: Any, out_chan: int, filter_shape: Any, strides: Any = None, padding: Any = "VALID",
-        W_init: Any = None, b_init: Any = _init["normal"],
+        W_init: Any = None, b_init: Any = _SMALL,
     ) -> Any:  # fmt: skip
         lhs, rhs, out = dimension_numbers
         steps = strides or (1,) * len(filter_shape)

@@ -251,8 +251,16 @@ def trace_to_jaxpr_nounits(
             found.append(PartialVal.unknown(typeof(x)) if depends or instantiate else PartialVal.known(x))
         return [to_tensor(types64.argument(keys.words(x))) for x, p in zip(out, found) if not p.is_known()]
 
-    trace = lm.make_trace(run)(*map(keys.standing_for, unknown))
-    return trace, found, trace.consts
+    with lm.checking_leaks(False):  # what is known leaves the trace
+        trace = lm.make_trace(run)(*map(keys.standing_for, unknown))
+    return trace, [PartialVal(p.pv, _of_this_trace(p.const)) for p in found], trace.consts
+
+
+def _of_this_trace(x: Any) -> Any:
+    """An array that was recorded in a trace that has ended, and is known, for the one that goes on."""
+    if isinstance(x, keys.KeyArray):
+        return keys.KeyArray(_of_this_trace(x._words), x._impl)
+    return _core.copy(x) if isinstance(x, lm.Tensor) else x
 
 
 def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[Any], **options: Any) -> tuple[Any, Any, Any]:

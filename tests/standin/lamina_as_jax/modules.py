@@ -119,7 +119,7 @@ class Module(types.ModuleType):
                     wrap is not None
                     and name not in _AS_THEY_ARE
                     and callable(found)
-                    and not isinstance(found, type)
+                    and not isinstance(found, (type, types.GenericAlias))
                 ):
                     found = wrap(found)
                     if isinstance(found, types.FunctionType) and found.__name__ != name:
@@ -371,7 +371,7 @@ def _functions() -> None:
         if sources:
             _put("jax.experimental." + name, sources)
     _put("jax.experimental.jet", own=adapters.JET)
-    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO})
+    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO, "sparsify": internals.sparsify})
     _put("jax.experimental.sparse.linalg", _maybe("lamina.scipy.sparse.linalg"))
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)

@@ -47,7 +47,7 @@ def xlog1py(x: Any, y: Any) -> Tensor:
 @in_float64
 def entr(x: Any) -> Tensor:
     """-x log(x), 0 at 0 and -inf below."""
-    return select(compare(x, 0.0, "LT"), -math.inf, -_xlogy(x, x))
+    return select(compare(x, 0.0, "LT"), -math.inf, 0.0 - _xlogy(x, x))
 
 
 @in_float64
@@ -63,7 +63,8 @@ def rel_entr(p: Any, q: Any) -> Tensor:
 @in_float64
 def kl_div(p: Any, q: Any) -> Tensor:
     """p log(p / q) - p + q for p, q > 0; q where p is 0 and q >= 0; else inf."""
-    return rel_entr(p, q) - p + q
+    entropy = rel_entr(p, q)
+    return select(compare(entropy, math.inf, "EQ"), math.inf, entropy - p + q)
 
 
 def expit(x: Any) -> Tensor:
@@ -109,7 +110,8 @@ def _boxcox(logarithm: Tensor, power: Tensor) -> Tensor:
     flat = compare(ew("abs", power), 1e-12, "LT")
     p = safe(power, ew("not", flat), 1.0)
     # Near 0, the first terms of the series, which have its derivatives by lmbda.
-    small = logarithm * (1.0 + 0.5 * power * logarithm)
+    finite = compare(ew("abs", logarithm), math.inf, "LT")
+    small = logarithm * (1.0 + 0.5 * power * safe(logarithm, finite, 0.0))
     return select(flat, small, ew("exponential_minus_one", p * logarithm) / p)
 
 

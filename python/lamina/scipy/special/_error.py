@@ -161,7 +161,7 @@ def _dawsn_forward(x: Tensor) -> Tensor:
     asymptotic = polynomial(inverse, [105.0, 15.0, 3.0, 1.0, 1.0]) / (2.0 * z)
     out = select(far, asymptotic, select(near, series, total / _ROOT_PI))
     out = select(compare(size, math.inf, "EQ"), 0.0, out)
-    return select(compare(x, 0.0, "LT"), -out, out)
+    return select(compare(x, 0.0, "EQ"), x, select(compare(x, 0.0, "LT"), -out, out))
 
 
 _dawsn = differentiable(lambda x: 1.0 - 2.0 * x * _dawsn(x))(_dawsn_forward)

@@ -237,7 +237,7 @@ def _spence_forward(x: Tensor) -> Tensor:
     high = compare(t, 2.0, "GT")
     w = select(high, 1.0 / t, t)
     low = compare(w, 0.5, "LT")
-    u = -ew("log", select(low, 1.0 - w, w))  # Li2(1 - exp(-u))
+    u = 0.0 - ew("log", select(low, 1.0 - w, w))  # Li2(1 - exp(-u))
     square = u * u
     base = u - square * 0.25 + u * square * polynomial(square, _DEBYE[::-1])
     product = ew("log", w) * ew("log_plus_one", -safe(w, low, 0.25))

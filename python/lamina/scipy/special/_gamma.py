@@ -55,6 +55,14 @@ def _correction(x: Tensor) -> Tensor:
     return polynomial(1.0 / (x * x), _STIRLING) / x
 
 
+def _is_pole(x: Tensor) -> Tensor:
+    return ew("and", compare(x, 0.0, "LE"), compare(x, ew("floor", x), "EQ"))
+
+
+def _is_odd(whole: Tensor) -> Tensor:
+    return compare(ew("remainder", whole, 2.0), 0.0, "NE")
+
+
 def _gamma_positive(y: Tensor, low: Tensor) -> Tensor:
     """Gamma(y + low) for y >= 10, low far below y: x^(x - 1/2) in two halves, so that it overflows as late as it may."""
     half = ew("power", y, y * 0.5 - 0.25)
@@ -77,15 +85,15 @@ def _gamma_forward(x: Tensor) -> Tensor:
     g = _gamma_positive(safe(y, compare(y, 1e4, "LT"), 1e4), low)
     g = select(small, g / safe(product, small, 1.0), g)
     whole = ew("round_nearest_even", x)
-    odd = compare(ew("remainder", whole, 2.0), 0.0, "NE")
+    odd = _is_odd(whole)
+    g = select(compare(x, whole, "EQ"), ew("round_nearest_even", g), g)  # a factorial
     reflected = math.pi / (ew("sine", (x - whole) * math.pi) * g)
     out = select(negative, select(odd, -reflected, reflected), g)
-    floor_odd = compare(ew("remainder", ew("floor", x), 2.0), 0.0, "NE")
+    floor_odd = _is_odd(ew("floor", x))
     out = select(compare(x, -190.0, "LT"), select(floor_odd, -0.0, 0.0), out)
-    pole = ew("and", compare(x, 0.0, "LE"), compare(x, whole, "EQ"))
-    out = select(pole, math.nan, out)
+    out = select(_is_pole(x), math.nan, out)
     out = select(compare(x, 0.0, "EQ"), np_.copysign(math.inf, x), out)
-    out = select(compare(x, math.inf, "EQ"), math.inf, out)
+    out = select(compare(x, 172.0, "GT"), math.inf, out)
     return select(compare(x, x, "NE"), x, out)
 
 
@@ -109,8 +117,7 @@ def gamma(x: Any) -> Tensor:
 def gammasgn(x: Any) -> Tensor:
     """The sign of Gamma(x): 1 or -1; NaN at negative integers, the sign of x at 0."""
     whole = ew("floor", x)
-    odd = compare(ew("remainder", whole, 2.0), 0.0, "NE")
-    out = select(ew("and", compare(x, 0.0, "LT"), odd), -1.0, number(1, x))
+    out = select(ew("and", compare(x, 0.0, "LT"), _is_odd(whole)), -1.0, number(1, x))
     out = select(ew("and", compare(x, 0.0, "LT"), compare(whole, x, "EQ")), math.nan, out)
     return select(compare(x, 0.0, "EQ"), np_.copysign(1.0, x), select(compare(x, x, "NE"), x, out))
 
@@ -124,11 +131,21 @@ def digamma(x: Any) -> Tensor:
 psi = digamma
 
 
+def _rgamma(x: Tensor) -> Tensor:
+    near = ew("and", compare(x, 0.5, "LT"), compare(x, -170.0, "GT"))
+    pole = ew("and", _is_pole(x), ew("not", near))
+    far = select(pole, 0.0, 1.0 / _gamma(safe(x, ew("not", ew("or", near, pole)), 1.0)))
+    # sin(pi x) Gamma(1 - x) / pi, which is smooth at the zeros.
+    y = safe(x, near, 0.0)
+    whole = ew("round_nearest_even", y)
+    reflected = ew("sine", (y - whole) * math.pi) * _gamma(1.0 - y) / math.pi
+    return select(near, select(_is_odd(whole), 0.0 - reflected, reflected), far)
+
+
 @in_float64
 def rgamma(x: Any) -> Tensor:
     """1 / Gamma(x): 0 at 0 and the negative integers."""
-    pole = ew("and", compare(x, 0.0, "LE"), compare(x, ew("floor", x), "EQ"))
-    return select(pole, 0.0, 1.0 / _gamma(safe(x, ew("not", pole), 1.0)))
+    return _rgamma(x)
 
 
 @functools.partial(of_complex, complex_=_complex.loggamma)
@@ -197,7 +214,8 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
     large_q, large_p = compare(q, 10.0, "GE"), compare(p, 10.0, "GE")
     qs = safe(q, large_q, 10.0)
     ps = safe(p, large_p, 10.0)
-    pm = safe(p, ew("and", compare(p, 0.0, "GT"), compare(p, math.inf, "LT")), 1.0)
+    far = ew("and", ew("not", _is_pole(p)), compare(p + q, 10.0, "GE"))
+    pm = safe(p, ew("and", far, compare(p, math.inf, "LT")), 1.0)
     qf = safe(qs, compare(qs, math.inf, "LT"), 10.0)
     both = (
         _HALF_LOG_TWO_PI
@@ -217,8 +235,9 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
         + (qf - 0.5) * ew("log_plus_one", -(pm / (pm + qf)))
     )
     none = _gammaln(p) + _gammaln(q) - _gammaln(p + q)
-    out = select(large_q, select(large_p, both, select(compare(p, 0.0, "GT"), one, none)), none)
-    return select(ew("and", compare(q, math.inf, "EQ"), compare(p, 0.0, "GT")), -math.inf, out)
+    out = select(large_q, select(large_p, both, select(far, one, none)), none)
+    limit = select(compare(p, 0.0, "GT"), -math.inf, math.inf)
+    return select(ew("and", compare(q, math.inf, "EQ"), far), limit, out)
 
 
 _betaln = differentiable(
@@ -226,28 +245,76 @@ _betaln = differentiable(
 )(_betaln_forward)
 
 
+def _beyond_poles(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(a, b, odd, infinite): arguments that are no poles and give the size of B, a sign where `odd`, and the poles.
+
+    At a non-positive integer B has a limit where the other one is an integer and their sum is a pole, too:
+    (-1)^b B(1 - a - b, b).
+    """
+    first = _is_pole(a)
+    pole, other = select(first, a, b), select(first, b, a)
+    some = ew("or", first, _is_pole(b))
+    whole = ew("and", compare(other, 0.0, "GT"), compare(other, ew("floor", other), "EQ"))
+    limit = ew("and", some, ew("and", whole, compare(pole + other, 0.0, "LE")))
+    infinite = ew("and", some, ew("not", limit))
+    a = select(limit, 1.0 - pole - other, safe(a, ew("not", infinite), 1.0))
+    b = select(limit, other, safe(b, ew("not", infinite), 1.0))
+    return a, b, ew("and", limit, _is_odd(other)), infinite
+
+
 @in_float64
 def betaln(a: Any, b: Any) -> Tensor:
     """log |B(a, b)|."""
-    return _betaln(a, b)
+    a, b, _, infinite = _beyond_poles(a, b)
+    return select(infinite, math.inf, _betaln(a, b))
 
 
 @in_float64
 def beta(a: Any, b: Any) -> Tensor:
-    """B(a, b) = Gamma(a) Gamma(b) / Gamma(a + b)."""
+    """B(a, b) = Gamma(a) Gamma(b) / Gamma(a + b); at poles its limit, inf where there is none."""
+    a, b, odd, infinite = _beyond_poles(a, b)
     small = ew("and", compare(ew("abs", a), 10.0, "LT"), compare(ew("abs", b), 10.0, "LT"))
     x, y = safe(a, small, 1.0), safe(b, small, 1.0)
-    pole = compare(_gamma(x + y), _gamma(x + y), "NE")
-    direct = select(pole, 0.0, _gamma(x) / safe(_gamma(x + y), ew("not", pole), 1.0) * _gamma(y))
-    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
-    return select(small, direct, sign * ew("exponential", _betaln(a, b)))
+    direct = _gamma(x) * _rgamma(x + y) * _gamma(y) + 0.0  # a zero without a sign
+    zero = _is_pole(a + b)
+    sign = gammasgn(a) * gammasgn(b) * gammasgn(safe(a + b, ew("not", zero), 1.0))
+    far = select(zero, 0.0, sign * ew("exponential", _betaln(a, b)))
+    value = select(small, direct, far)
+    return select(infinite, math.inf, select(odd, -value, value))
 
 
 @in_float64
 def poch(z: Any, m: Any) -> Tensor:
-    """Pochhammer's symbol Gamma(z + m) / Gamma(z)."""
-    ratio = ew("exponential", _gammaln(z + m) - _gammaln(z))
-    return select(compare(m, 0.0, "EQ"), 1.0, gammasgn(z + m) * gammasgn(z) * ratio)
+    """Pochhammer's symbol Gamma(z + m) / Gamma(z); where both are infinite its limit as z moves, and inf where the
+    first alone is."""
+    end = z + m
+    both = ew("and", _is_pole(z), _is_pole(end))
+    # Between two poles Gamma(1 - z) / Gamma(1 - end), but for a sign.
+    start, stop = select(both, 1.0 - end, z), select(both, 1.0 - z, end)
+    none, over = _is_pole(start), ew("and", _is_pole(stop), ew("not", _is_pole(start)))
+    value = _gamma_ratio(safe(start, ew("not", over), 1.0), safe(stop, ew("not", over), 1.0), m, none)
+    value = select(ew("and", both, _is_odd(m)), -value, value)
+    value = select(over, math.inf, value)
+    # Of no factors 1, to the last bit, with the derivatives of the ratio.
+    one = select(np_.isfinite(value), value + ew("stop_gradient", 1.0 - value), 1.0)
+    value = select(compare(z, math.inf, "EQ"), select(compare(m, 0.0, "GT"), math.inf, 0.0 * m), value)
+    return select(compare(m, 0.0, "EQ"), one, value)
+
+
+def _gamma_ratio(start: Tensor, stop: Tensor, m: Tensor, none: Tensor) -> Tensor:
+    """Gamma(stop) / Gamma(start), `stop`, which is start + m, no pole; `none` says where `start` is one."""
+    small = ew("and", compare(ew("abs", start), 100.0, "LT"), compare(ew("abs", stop), 100.0, "LT"))
+    direct = _gamma(safe(stop, small, 1.0)) * _rgamma(safe(start, small, 1.0)) + 0.0  # a zero without a sign
+    large = ew("and", ew("not", small), ew("and", compare(start, 10.0, "GE"), compare(stop, 10.0, "GE")))
+    a, b = safe(start, large, 10.0), safe(stop, large, 10.0)
+    m = safe(m, large, 0.0)
+    steps = (a - 0.5) * ew("log_plus_one", m / a) - m + m * ew("log", b)
+    near = ew("exponential", steps + _correction(b) - _correction(a))
+    rest = ew("not", ew("or", small, ew("or", large, none)))
+    a, b = safe(start, rest, 1.0), safe(stop, rest, 1.0)
+    sign = gammasgn(a) * gammasgn(b)
+    far = select(none, 0.0, sign * ew("exponential", _gammaln(b) - _gammaln(a)))
+    return select(small, direct, select(large, near, far))
 
 
 def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Tensor:
@@ -296,8 +363,7 @@ def _zeta_forward(s: Tensor, q: Tensor) -> Tensor:
     def term(at: Tensor) -> Tensor:
         """at^-s, of negative bases too where s is an integer."""
         size = ew("power", ew("abs", at), minus)
-        odd = compare(ew("remainder", s, 2.0), 0.0, "NE")
-        return select(ew("and", compare(at, 0.0, "LT"), odd), -size, size)
+        return select(ew("and", compare(at, 0.0, "LT"), _is_odd(s)), -size, size)
 
     at, total = iterate(
         [q, number(0, q)],
@@ -371,9 +437,8 @@ def zeta(x: Any, q: Any = 1.0) -> Tensor:
 
 def _polygamma_forward(order: Tensor, x: Tensor) -> Tensor:
     n = astype(order, "float64")
-    odd = compare(ew("remainder", n, 2.0), 0.0, "NE")
     size = _gamma(n + 1.0) * _zeta_forward(ew("maximum", n, 1.0) + 1.0, x)
-    out = select(compare(n, 0.0, "GE"), select(odd, size, -size), math.nan)
+    out = select(compare(n, 0.0, "GE"), select(_is_odd(n), size, -size), math.nan)
     return select(compare(n, 0.0, "EQ"), ew("digamma", x), out)
 
 
@@ -459,7 +524,7 @@ def _gamma_quadrature(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     root = ew("sqrt", mode)
     above = compare(x, mode, "GT")
     # Far from the maximum the integrand falls exponentially.
-    steep = 40.0 / ew("maximum", ew("abs", mode / x - 1.0), 1e-3)
+    steep = 40.0 / ew("maximum", ew("abs", mode / x - 1.0), 2.0 / root)
     far_up = ew("maximum", mode + 12.0 * root, x + 7.0 * root)
     far_down = ew("minimum", mode - 9.0 * root, x - 7.0 * root)
     far_up = ew("minimum", far_up, x + steep)

@@ -38,7 +38,8 @@ def _log1p(x: Tensor) -> Tensor:
 class _Distribution:
     """Functions of z, x moved and scaled, and of the shape parameters, which are the arguments of `log_density`.
 
-    Where the parameters lie outside `domain`, or the scale is not positive, there is no distribution: NaN.
+    Where the parameters lie outside `domain`, or the scale is not positive, there is no distribution: NaN. So it is at
+    NaN.
     """
 
     _first: str = "x"
@@ -75,8 +76,10 @@ class _Distribution:
         return in_float64(run)(*bound.arguments.values())
 
     def _where_valid(self, value: Tensor, given: tuple[Tensor, ...]) -> Tensor:
-        shapes, _, scale = self._parameters(given)
-        tests = [] if scale is None else [compare(scale, 0.0, "GT")]
+        shapes, loc, scale = self._parameters(given)
+        tests = [compare(v, v, "EQ") for v in (given[0], loc)]
+        if scale is not None:
+            tests.append(compare(scale, 0.0, "GT"))
         if self._domain is not None:
             tests.append(self._domain(*shapes))
         for ok in tests:
@@ -161,21 +164,19 @@ class Continuous(_Distribution):
 
     def ppf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The value that is not exceeded with probability x, the inverse of cdf."""
-        f = self._function("ppf")
-
-        def run(*given: Tensor) -> Tensor:
-            shapes, loc, scale = self._parameters(given)
-            return f(given[0], *shapes) * scale + loc
-
-        return self._run(run, args, kwargs)
+        return self._quantiles("ppf", args, kwargs)
 
     def isf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The value that is exceeded with probability x, the inverse of sf."""
-        f = self._function("isf")
+        return self._quantiles("isf", args, kwargs)
+
+    def _quantiles(self, name: str, args: Any, kwargs: Any) -> Tensor:
+        f = self._function(name)
 
         def run(*given: Tensor) -> Tensor:
             shapes, loc, scale = self._parameters(given)
-            return f(given[0], *shapes) * scale + loc
+            quantile = lambda q: f(q, *shapes) * scale + loc  # noqa: E731
+            return _inside(_probability(given[0]), given[0], quantile, 0.5, math.nan)
 
         return self._run(run, args, kwargs)
 
@@ -214,7 +215,8 @@ class Discrete(_Distribution):
 
         def run(*given: Tensor) -> Tensor:
             shapes, loc, _ = self._parameters(given)
-            return f(given[0], *shapes) + loc
+            quantile = lambda q: f(q, *shapes) + loc  # noqa: E731
+            return _inside(_probability(given[0]), given[0], quantile, 0.5, math.nan)
 
         return self._run(run, args, kwargs)
 
@@ -255,7 +257,7 @@ uniform = Continuous(
     "uniform",
     lambda z: _inside(_probability(z), z, lambda v: v * 0.0, 0.5, -math.inf),
     cdf=lambda z: ew("clamp", number(0, z), z, number(1, z)),
-    ppf=lambda q: _inside(_probability(q), q, lambda v: v, 0.5, math.nan),
+    ppf=lambda q: q,
 )
 expon = Continuous(
     "expon",
@@ -328,9 +330,20 @@ cauchy = Continuous(
     lambda z: -_log1p(z * z) - math.log(math.pi),
     cdf=lambda z: 0.5 + ew("atan", z) / math.pi,
     sf=lambda z: 0.5 - ew("atan", z) / math.pi,
-    ppf=lambda q: ew("tan", math.pi * (q - 0.5)),
-    isf=lambda q: ew("tan", math.pi * (0.5 - q)),
+    ppf=lambda q: _cauchy_quantile(q),
+    isf=lambda q: -_cauchy_quantile(q),
 )
+
+
+def _cauchy_quantile(q: Tensor) -> Tensor:
+    """tan(pi (q - 1/2)); near 0 and 1 by the tangent of the tail, which is exact."""
+    tail = ew("minimum", ew("abs", q), 1.0 - q)  # a zero's sign is not that of its quotient
+    middle = compare(tail, 0.25, "GE")
+    inner = ew("tan", math.pi * (safe(q, middle, 0.5) - 0.5))
+    outer = 1.0 / ew("tan", math.pi * safe(tail, ew("not", middle), 0.125))
+    return select(middle, inner, select(compare(q, 0.5, "LT"), -outer, outer))
+
+
 t = Continuous(
     "t",
     lambda z, df: (
@@ -440,9 +453,7 @@ bernoulli = Discrete(
     "bernoulli",
     lambda k, p: select(compare(k, 0.0, "EQ"), _log1p(-p), select(compare(k, 1.0, "EQ"), _log(p), -math.inf)),
     cdf=lambda k, p: select(compare(k, 0.0, "LT"), 0.0, select(compare(k, 1.0, "LT"), 1.0 - p, 1.0)),
-    ppf=lambda q, p: _inside(
-        _probability(q), q, lambda v: select(compare(v, 1.0 - p, "GT"), 1.0, v * 0.0), 0.5, math.nan
-    ),
+    ppf=lambda q, p: select(compare(q, 1.0 - p, "GT"), 1.0, q * 0.0),
     domain=lambda p: _probability(p),
 )
 poisson = Discrete(
