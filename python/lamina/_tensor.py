@@ -185,6 +185,8 @@ def numpy(x: Tensor) -> Any:
 
 
 def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    if _bounds.pending.checks:  # one that failed when the buffer was asked for is told, once
+        _bounds.run_pending()
     _core.raise_stopped(x)
     a = numpy(x)
     if dtype is not None and a.dtype != dtype:
@@ -309,8 +311,9 @@ def _repr(x: Tensor) -> str:
 def _format(x: Tensor, spec: str) -> str:
     if x.ndim == 0 and spec:
         return format(_item(x, f"format {spec!r}"), spec)
+    text = _repr(x)
     try:
-        return format(_repr(x), spec)
+        return format(text, spec)
     except ValueError:
         raise TypeError(
             f"a Tensor of shape {x.shape} has no format {spec!r}, which is one of single numbers: format its elements, "
