@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -93,8 +94,14 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
 
 
 def _stacked(x: list[Any] | tuple[Any, ...]) -> Tensor:
+    """Its elements joined in the type that they have in common, to which numbers are rounded once."""
     from lamina import numpy as lnp
+    from lamina import tree
 
+    leaves, treedef = tree.tree_flatten(x)
+    if any(isinstance(leaf, (bool, int, float, complex)) for leaf in leaves):
+        leaves = _core.promoted(*[leaf if _core.is_number(leaf) else to_tensor(leaf) for leaf in leaves])
+        x = treedef.unflatten(leaves)
     return _core.set_weak(lnp.stack(list(x)), False)
 
 
@@ -200,6 +207,17 @@ def _item(x: Tensor, what: str = "item()") -> Any:
         raise error(f"only a Tensor with one element is a Python number; this one has shape {x.shape}")
     _may_leave(x, what)
     return numpy(x).reshape(()).item()
+
+
+def _item_at(x: Tensor, at: Any) -> Any:
+    """The element at a place as a Python number."""
+    from lamina import _indexing
+
+    places = at if isinstance(at, tuple) else (at,)
+    if isinstance(at, tuple) and len(at) != x.ndim:
+        raise ValueError(f"item() takes one index for each of {x.ndim} dimensions, not {len(at)}")
+    places = tuple(map(operator.index, places))
+    return _item(_indexing.getitem(x if isinstance(at, tuple) else _indexing.reshape(x, (x.size,)), places))
 
 
 def describe(x: Tensor) -> str:
@@ -504,6 +522,7 @@ def install() -> None:
             "int": _int,
             "index": _index,
             "item": _item,
+            "item_at": _item_at,
             "tolist": lambda x: numpy(x).tolist(),
             "block_until_ready": _computed,
             "getitem": _getitem,

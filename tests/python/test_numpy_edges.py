@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 import lamina as lm
 import lamina.numpy as lnp
@@ -477,3 +479,96 @@ def test_norms_of_nothing_are_zero():
     assert lnp.linalg.norm(nothing, np.inf, axis=0).tolist() == [0, 0, 0]
     with pytest.raises(ValueError, match="minimum of no elements"):
         lnp.linalg.norm(nothing, -np.inf)
+
+
+# --- complex elements, truth values, diagonals that are traced ---
+
+
+@pytest.mark.parametrize("name", ["hypot", "arctan2", "atan2", "heaviside"])
+def test_functions_of_real_numbers_refuse_complex_ones(name):
+    x = np.ones(2, np.complex64)
+    with pytest.raises(TypeError):
+        getattr(np, name)(x, x)
+    with pytest.raises(TypeError, match=r"is not defined for complex64 elements"):
+        getattr(lnp, name)(x, x)
+    with pytest.raises(TypeError, match=r"is not defined for complex64 elements"):
+        getattr(lnp, name)(X[:2], x)
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+def test_logarithms_of_complex_zeros_and_infinities(name):
+    x = np.array([0, -0.0, complex(-0.0, -0.0), np.inf, complex(0, np.inf), 2 + 1j], np.complex64)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(getattr(lnp, name)(x), getattr(np, name)(x), rtol=1e-6)
+
+
+def test_bits_of_truth_values_are_counted():
+    got = lnp.bitwise_count(np.array([True, False]))
+    assert got.dtype == np.uint8 and got.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("k", [0, 2, 5, 100, -1, -4, -128])
+def test_the_number_of_a_diagonal_may_be_traced(k, dtype):
+    if k < np.iinfo(dtype).min:
+        return
+    x = np.arange(20.0).reshape(4, 5)
+    for name, args in (("eye", (4, 5)), ("tri", (4, 5)), ("tril", (x,)), ("triu", (x,))):
+        got = lm.jit(functools.partial(getattr(lnp, name), *args))(k=np.array(k, dtype))
+        np.testing.assert_array_equal(got, getattr(np, name)(*args, k=k))
+
+
+@pytest.mark.parametrize("args", [(3j,), (0, 3 + 0j), (0, 3, 1j)])
+def test_arange_counts_along_the_real_numbers(args):
+    with pytest.raises(ValueError, match="arange counts along the real numbers"):
+        lnp.arange(*args)
+
+
+# --- elements ---
+
+
+def test_item_takes_a_place():
+    x = np.arange(6).reshape(2, 3)
+    t = lnp.asarray(x)
+    for at in ((1, 2), (4,), (-1,), ((0, 1),), (np.int64(3),)):
+        got = t.item(*at)
+        assert type(got) is int and got == x.item(*at)
+    assert lnp.array(3).item(()) == 3
+    for at in ((7,), (2, 0), (1, 2, 3), (1.5,)):
+        with pytest.raises((IndexError, ValueError, TypeError)) as wanted:
+            x.item(*at)
+        with pytest.raises(wanted.type):
+            t.item(*at)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16", "?"])
+def test_byteswap_is_numpys(dtype):
+    x = np.arange(1, 7).astype(dtype).reshape(2, 3)
+    assert lnp.asarray(x).byteswap().numpy().tobytes() == x.byteswap().tobytes()
+    t = lnp.asarray(x)
+    t.byteswap(inplace=True)
+    assert t.numpy().tobytes() == x.byteswap().tobytes() and t.byteswap().tolist() == x.tolist()
+
+
+def test_elements_of_four_bits_are_seen_as_wider_ones_and_back():
+    x = np.arange(-8, 8, dtype=np.int8).reshape(2, 8)
+    narrow = lnp.asarray(x).astype("int4")
+    j = jnp.asarray(x).astype("int4")
+    for dtype in ("int8", "uint16", "uint32"):
+        assert narrow.view(dtype).tolist() == j.view(dtype).tolist()
+        assert narrow.view(dtype).view("int4").tolist() == x.tolist()
+
+
+def test_lists_of_arrays_and_numbers_have_the_arrays_type():
+    short, half, double = (lnp.ones(1, dtype=d)[0] for d in ("int16", "float16", "float64"))
+    for given, dtype in (
+        ([0, short], "int16"),
+        ([True, short], "int16"),
+        ([0.0, half], "float16"),
+        ([[0, short], [short, 2.5]], "float32"),
+        ([0.1, double], "float64"),
+        ([lnp.array(1.0), 2], "float32"),
+    ):
+        got = lnp.array(given)
+        assert got.dtype == dtype and not got.weak_type
+    assert lnp.array([0.1, double])[0].item() == 0.1

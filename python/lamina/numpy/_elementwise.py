@@ -224,14 +224,19 @@ def exp2(x: Any) -> Tensor:
 
 def log2(x: Any) -> Tensor:
     """Logarithm to base 2."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(2))
+    return _by_parts(log(x), math.log(2))
 
 
 def log10(x: Any) -> Tensor:
     """Logarithm to base 10."""
-    t = inexact(x)
-    return ew("divide", ew("log", t), math.log(10))
+    return _by_parts(log(x), math.log(10))
+
+
+def _by_parts(t: Tensor, divisor: float) -> Tensor:
+    """`t` over a real number: of complex elements each part, as an infinite one leaves the other what it is."""
+    if t.dtype.kind != "c":
+        return ew("divide", t, divisor)
+    return ew("complex", ew("divide", real(t), divisor), ew("divide", imag(t), divisor))
 
 
 def square(x: Any) -> Tensor:
@@ -388,17 +393,21 @@ def float_power(x1: Any, x2: Any) -> Tensor:
 
 def arctan2(x1: Any, x2: Any) -> Tensor:
     """The angle of the point (x2, x1)."""
-    a, b = promote_inexact(x1, x2)
-    return ew("atan2", a, b)
+    return ew("atan2", *_reals(x1, x2, "arctan2"))
 
 
 atan2 = arctan2
 
 
+def _reals(x1: Any, x2: Any, name: str) -> list[Tensor]:
+    """Two arguments as floats of one type."""
+    return [floating(t, name) for t in promote_inexact(x1, x2)]
+
+
 def hypot(x1: Any, x2: Any) -> Tensor:
     """sqrt(x1² + x2²) without overflow between. Of zeros and infinities the derivative is that of the larger one's
     absolute value, which two zeros share."""
-    x, y = promote_inexact(x1, x2)
+    x, y = _reals(x1, x2, "hypot")
     a, b = ew("abs", x), ew("abs", y)
     first = compare(a, b, "GE")
     big, small = select(first, x, y), select(first, y, x)
@@ -488,7 +497,7 @@ def copysign(x1: Any, x2: Any) -> Tensor:
 
 def heaviside(x1: Any, x2: Any) -> Tensor:
     """0 below 0, 1 above, x2 at 0."""
-    a, b = promote_inexact(x1, x2)
+    a, b = _reals(x1, x2, "heaviside")
     return select(compare(a, 0, "EQ"), b, select(isnan(a), a, astype(compare(a, 0, "GT"), a.dtype)))
 
 
@@ -577,7 +586,8 @@ bitwise_not = bitwise_invert = invert
 
 def bitwise_count(x: Any) -> Tensor:
     """Number of one bits of |x|, uint8."""
-    return astype(ew("popcnt", absolute(x)), "uint8")
+    t = to_tensor(x)
+    return astype(t if t.dtype == "bool" else ew("popcnt", absolute(t)), "uint8")
 
 
 def isnan(x: Any) -> Tensor:
