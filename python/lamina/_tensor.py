@@ -44,6 +44,8 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     array, of which no mask would be left.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
+    if t is None and isinstance(x, bytearray):
+        t = _core.asarray(memoryview(x))
     if t is None and isinstance(x, (list, tuple, range)):
         t = _from_nested(list(x) if isinstance(x, range) else x)
     if t is None and hasattr(x, "__jax_array__") and not isinstance(x, type):

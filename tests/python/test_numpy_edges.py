@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import functools
+import warnings
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import lamina as lm
@@ -572,3 +575,68 @@ def test_lists_of_arrays_and_numbers_have_the_arrays_type():
         got = lnp.array(given)
         assert got.dtype == dtype and not got.weak_type
     assert lnp.array([0.1, double])[0].item() == 0.1
+
+
+def test_memory_of_buffers_becomes_tensors():
+    assert lnp.array(bytearray(b"\x2a\xf3"), ndmin=2).tolist() == [[42, 243]]
+    assert lnp.array(bytearray(b"\x2a")).dtype == np.uint8
+    numbers = array.array("l", [0, 1, 2])
+    assert lnp.asarray(numbers, copy=False).tolist() == lnp.asarray(numbers).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="list cannot become a Tensor without a copy"):
+        lnp.asarray([0, 1], copy=False)
+
+
+def test_objects_that_are_no_arrays_are_real():
+    assert lnp.isrealobj(None) and not lnp.iscomplexobj("a") and lnp.iscomplexobj([1, 1j])
+
+
+# --- grids and indices ---
+
+
+def test_rows_and_columns_of_two_dimensions():
+    a = np.arange(6).reshape(2, 3)
+    for name in ("r_", "c_"):
+        for directive in ("r", "c"):
+            for parts in (([1, 2, 3], [4, 5, 6]), (a, a), ([1, 2],), (1, 2), (a,)):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy gives matrices, of which it warns
+                    want = getattr(np, name)[(directive, *parts)]
+                got = getattr(lnp, name)[(directive, *parts)]
+                assert got.shape == want.shape and got.tolist() == want.tolist()
+
+
+def test_grids_of_no_numbers():
+    for got in (lnp.mgrid[:], lnp.ogrid[:], lnp.mgrid[()]):
+        assert got.shape == (0,) and got.dtype == np.int32
+    with pytest.raises(ValueError, match="a slice needs its end"):
+        lnp.mgrid[2:]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "u4", "i8"])
+def test_unravelled_indices_have_the_type_of_the_flat_ones(dtype):
+    flat = np.array([0, 5, 100], dtype)
+    got = lnp.unravel_index(flat, (300, 2))
+    assert [g.tolist() for g in got] == [w.tolist() for w in np.unravel_index(flat, (300, 2))]
+    assert all(g.dtype == np.dtype(dtype) for g in got)
+
+
+def test_tuples_that_say_what_their_products_are():
+    class Scaled(NamedTuple):
+        x: object
+
+        def __mul__(self, other):
+            return Scaled(self.x * other)
+
+        def __rmul__(self, other):
+            return Scaled(other * self.x)
+
+        def __eq__(self, other):
+            return "asked"
+
+    a, b = Scaled(lnp.ones(2)), lnp.arange(2.0)
+    for product in (a * b, b * a, lm.jit(lambda a, b: b * a)(a, b)):
+        assert type(product) is Scaled and product.x.tolist() == [0.0, 1.0]
+    assert (b == a) == (a == b) == "asked"
+    for f in (lambda: b * (1, 2), lambda: b == [1], lambda: [1] * b):
+        with pytest.raises(TypeError, match="use lamina"):
+            f()

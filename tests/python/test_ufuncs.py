@@ -134,3 +134,12 @@ def test_truth_values_are_counted(name):
         assert got.dtype.kind == want.dtype.kind == "i"
         np.testing.assert_array_equal(got, want)
     assert ours.accumulate(x, 1, dtype=bool).dtype == bool
+
+
+def test_functions_made_of_the_same_are_equal():
+    def joined(x, y):
+        return x + y
+
+    first, again = (lnp.frompyfunc(joined, 2, 1, identity=0) for _ in range(2))
+    assert first == again and hash(first) == hash(again)
+    assert first != lnp.frompyfunc(joined, 2, 1) and first != lnp.frompyfunc(max, 2, 1, identity=0)

@@ -63,7 +63,7 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
         )
     if copy is False and not is_tensor:
         try:
-            t = from_dlpack(a, device=device, copy=False)
+            t = from_dlpack(_as_exporter(a), device=device, copy=False)
         except (TypeError, BufferError) as e:
             raise ValueError(
                 f"{type(a).__name__} cannot become a Tensor without a copy ({e}); leave copy out"
@@ -75,6 +75,18 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
             f"{a.dtype} elements cannot become {dtypes.name_of(dtype)} without a copy; leave copy out"
         )
     return _devices.placed(_core.copy(t) if copy else t, device)
+
+
+def _as_exporter(a: Any) -> Any:
+    """What has memory that Python's buffers show, as an object that hands it on; others as they are."""
+    if hasattr(a, "__dlpack__"):
+        return a
+    import numpy as np
+
+    try:
+        return np.asarray(memoryview(a))
+    except TypeError:
+        return a
 
 
 def copy(a: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 from typing import Any
@@ -223,11 +224,11 @@ class iinfo:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the element type, of an array or given itself, is complex."""
-    try:
-        return shaped(x).dtype.kind == "c"
-    except TypeError:
-        return dtypes.canonical(x).kind == "c"
+    """Whether the element type, of an array or given itself, is complex; that of an object that is neither is not."""
+    for element_type in (lambda: shaped(x).dtype, lambda: dtypes.canonical(x)):
+        with contextlib.suppress(TypeError):
+            return element_type().kind == "c"
+    return False
 
 
 def isrealobj(x: Any) -> bool:

@@ -456,17 +456,20 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as one index per dimension.
 
     ValueError for indices out of range that are known; inside `jit` negative ones count from the end, and those outside
-    give the first or last element.
+    give the first or last element. The result has the type of `indices`, of which numbers make the default one.
     """
-    flat = _integers(indices, "unravel_index")
-    flat = astype(flat, "int32") if flat.dtype.itemsize < 4 else flat
+    given = _integers(indices, "unravel_index")
+    flat = astype(given, "int32") if given.dtype.itemsize < 4 else given
     dims = tuple(shape_of(shape))
     rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
     out = []
     for n in reversed(dims):
         out.append(e.remainder(rest, n))
         rest = e.floor_divide(rest, n)
-    return tuple(e.where(rest > 0, n - 1, e.where(rest < -1, 0, i)) for n, i in zip(dims, out[::-1]))
+    below = rest < -1 if given.dtype.kind == "i" else False
+    return tuple(
+        astype(e.where(rest > 0, n - 1, e.where(below, 0, i)), given.dtype) for n, i in zip(dims, out[::-1])
+    )
 
 
 def ravel_multi_index(

@@ -41,7 +41,7 @@ class ufunc(metaclass=_HasMethods):
         if nin < 0 or nout < 1:
             raise ValueError(f"a function of elements has arguments and results, not {nin} and {nout}")
         functools.update_wrapper(self, func)
-        self._counts, self._identity = (nin, nout), identity
+        self._func, self._counts, self._identity = func, (nin, nout), identity
         self._call: Callable[..., Any] = vectorize(func)
         self._updates = ""
         self._reduces: Callable[..., Tensor] | None = None
@@ -50,7 +50,7 @@ class ufunc(metaclass=_HasMethods):
     def _of(cls, f: Callable[..., Any], nin: int, identity: Any, updates: str, reduces: Any) -> ufunc:
         """The methods of a function that works on arrays already."""
         made = cls.__new__(cls)
-        made._counts, made._identity = (nin, 1), identity
+        made._func, made._counts, made._identity = f, (nin, 1), identity
         made.__name__, made._call, made._updates, made._reduces = f.__name__, f, updates, reduces
         return made
 
@@ -78,6 +78,15 @@ class ufunc(metaclass=_HasMethods):
         if len(args) != self.nin:
             raise TypeError(f"{self.__name__} takes {self.nin} arguments, not {len(args)}")
         return self._call(*args)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self._func, self._counts, self._identity
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
