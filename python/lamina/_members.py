@@ -92,7 +92,7 @@ def _view(self: Tensor, dtype: Any = None) -> Tensor:
             )
         pairs = lnp.reshape(floats, (*floats.shape[:-1], -1, 2))
         return lax.complex(pairs[..., 0], pairs[..., 1])
-    have, want = (8 if t.bits == 6 else t.bits for t in (self.dtype, target))
+    have, want = (8 if t.bits == 6 else t.bits for t in (dtypes.canonical(self.dtype), target))
     if have == want:
         return lax.bitcast_convert_type(self, target)
     if self.ndim == 0:

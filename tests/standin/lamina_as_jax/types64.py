@@ -12,7 +12,7 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
 import numpy as np
-from lamina import _core, _members, dtypes
+from lamina import _core, _indexing, _members, dtypes
 from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe as described
@@ -327,6 +327,23 @@ def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _indexed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Elements at an index. TypeError for a list in its place."""
+    told = messages.telling(f)
+
+    @functools.wraps(f)
+    def call(x: Tensor, key: Any) -> Any:
+        if isinstance(key, list) and key and not _asked_by_lamina():
+            nested = any(not isinstance(k, (int, np.generic)) for k in key)
+            raise TypeError(
+                "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+                f"`arr[{'tuple' if nested else 'array'}(seq)]` instead of `arr[seq]`."
+            )
+        return told(x, key)
+
+    return call
+
+
 def _show_dtypes() -> None:
     """``x.dtype`` is a dtype of NumPy's, which equals Lamina's and, unlike it, has NumPy's class and hash."""
     own = Tensor.dtype.__get__
@@ -357,6 +374,10 @@ def install() -> None:
             setattr(Tensor, name, _method(method))
     for name in ("__int__", "__float__", "__complex__"):
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
+    Tensor.__getitem__ = _indexed(Tensor.__getitem__)
+    _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
+    for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
+        setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()

@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from lamina import dtypes
 from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import describe, to_tensor
@@ -148,6 +149,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Tensor:
     """The matrix of the Fourier transform of n elements; scale "sqrtn" or "n": divided by it."""
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}")
+    if dtype is not None and dtypes.canonical(dtype).kind != "c":
+        raise ValueError(f"dft: dtype is a complex type, not {dtypes.name_of(dtype)}")
     n = operator.index(n)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     roots = [complex(*_root(k, n)) / divisor for k in range(n)]
