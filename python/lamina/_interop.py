@@ -219,6 +219,8 @@ def rounded(self: Tensor, ndigits: int | None = None) -> Any:
     from lamina import numpy as lnp
 
     if ndigits is None and self.ndim == 0 and self.dtype.kind in "fiu":
+        if not _core.forceable(self):  # an integer, too, of which nothing is known yet
+            return lnp.round(self).astype(int)
         return round(_core.value_of(self).item())
     return lnp.round(self, operator.index(ndigits or 0))
 

@@ -216,7 +216,9 @@ def _item_at(x: Tensor, at: Any) -> Any:
     from lamina import _indexing
 
     places = at if isinstance(at, tuple) else (at,)
-    if isinstance(at, tuple) and len(at) != x.ndim:
+    if len(places) == 1:  # of the elements in their order, however many dimensions they have
+        at = places[0]
+    elif len(places) != x.ndim:
         raise ValueError(f"item() takes one index for each of {x.ndim} dimensions, not {len(at)}")
     places = tuple(map(operator.index, places))
     return _item(_indexing.getitem(x if isinstance(at, tuple) else _indexing.reshape(x, (x.size,)), places))
@@ -474,10 +476,12 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> Tensor:
-    """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped.
+    """A copy converted to `dtype` (None: the default float); the result's type is strong. Warns where imaginary
+    parts are dropped.
 
     `copy` changes nothing; the copy is put on `device`.
     """
+    dtype = float if dtype is None else dtype
     if self.dtype.kind == "c" and dtypes.canonical(dtype).kind not in "cb":
         import warnings
 

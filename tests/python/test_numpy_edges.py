@@ -640,3 +640,75 @@ def test_tuples_that_say_what_their_products_are():
     for f in (lambda: b * (1, 2), lambda: b == [1], lambda: [1] * b):
         with pytest.raises(TypeError, match="use lamina"):
             f()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_multiples_that_do_not_fit_wrap_as_numpys(name, dtype):
+    x = np.arange(256).astype(np.int8).astype(dtype)
+    got = getattr(lnp, name)(x[:, None], x[None])
+    np.testing.assert_array_equal(got, getattr(np, name)(x[:, None], x[None]))
+
+
+def test_a_tuple_of_one_index_counts_the_elements():
+    x = np.arange(8).reshape(2, 1, 4)
+    assert lnp.asarray(x).item((5,)) == x.item((5,)) == 5
+
+
+def test_no_element_type_is_the_default_float():
+    for got in (lnp.arange(3).astype(None), lnp.astype(np.arange(3), None)):
+        assert got.dtype == np.float32 and got.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_rounding_a_traced_number_gives_an_integer():
+    for x in (2.5, 3.5, -1.234):
+        got = lm.jit(round)(np.float32(x))
+        assert got.dtype == np.int32 and got.item() == round(np.float32(x))
+    assert type(round(lnp.asarray(2.6))) is int
+    assert lm.jit(lambda x: round(x, 1))(np.float32(1.26)).item() == pytest.approx(1.3)
+
+
+PADDING = {
+    "constant": {"constant_values": 5},
+    "edge": {},
+    "linear_ramp": {"end_values": 5},
+    "maximum": {"stat_length": 1},
+    "mean": {"stat_length": 2},
+    "median": {"stat_length": None},
+    "minimum": {"stat_length": 1},
+    "reflect": {"reflect_type": "odd"},
+    "symmetric": {"reflect_type": "odd"},
+    "wrap": {},
+    "empty": {},
+}
+
+
+@pytest.mark.parametrize("mode", PADDING)
+def test_padding_takes_the_options_of_its_mode_only(mode):
+    x = np.array([3.0, 1.0, 2.0])
+    got, want = lnp.pad(x, 2, mode, **PADDING[mode]), np.pad(x, 2, mode, **PADDING[mode])
+    np.testing.assert_allclose(got[2:5] if mode == "empty" else got, want[2:5] if mode == "empty" else want)
+    for name, value in {
+        k: v for o in PADDING.values() for k, v in o.items() if k not in PADDING[mode]
+    }.items():
+        for f in (np.pad, lnp.pad):
+            with pytest.raises(ValueError, match=name):
+                f(x, 2, mode, **{name: value})
+
+
+def test_covariances_are_no_integers():
+    for f in (lnp.cov, lnp.corrcoef):
+        with pytest.raises(ValueError, match="a float or complex type, not int32"):
+            f(X, X**2, dtype="int32")
+        assert f(X, X**2, dtype="float64").dtype == np.float64
+
+
+def test_a_quarter_turn_needs_a_plane():
+    with pytest.raises(ValueError, match=r"rot90 turns a plane, of which an array of shape \(3,\) has none"):
+        lnp.rot90(X)
+
+
+def test_flat_indices_that_are_not_looked_at():
+    index = (np.array([1, 5]), np.array([2, -1]))
+    for f in (lnp.ravel_multi_index, lm.jit(lnp.ravel_multi_index, static_argnames=("dims", "mode"))):
+        assert f(index, dims=(2, 3), mode="ignore").tolist() == [1 * 3 + 2, 5 * 3 - 1]

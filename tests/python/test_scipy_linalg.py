@@ -335,3 +335,9 @@ def test_special_matrices_of_batches_and_of_nothing():
     for n in (0, -1, -5):
         with pytest.raises(ValueError, match=f"n is at least 1, not {n}"):
             sl.helmert(n)
+
+
+def test_a_matrix_of_roots_is_complex():
+    with pytest.raises(ValueError, match="dft: dtype is a complex type, not float32"):
+        sl.dft(4, dtype="float32")
+    assert sl.dft(4, dtype="complex128").dtype == np.complex128

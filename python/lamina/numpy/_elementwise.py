@@ -733,11 +733,11 @@ def gcd(x1: Any, x2: Any) -> Tensor:
 
 
 def lcm(x1: Any, x2: Any) -> Tensor:
-    """Least common multiple of integers."""
-    a, b = _integers(x1, x2, "lcm")
+    """Least common multiple of integers; one that does not fit the type wraps around."""
+    a, b = (absolute(t) for t in _integers(x1, x2, "lcm"))
     divisor = gcd(a, b)
     none = compare(divisor, 0, "EQ")
-    return select(none, 0, absolute(ew("multiply", ew("divide", a, select(none, 1, divisor)), b)))
+    return select(none, 0, ew("multiply", ew("divide", a, select(none, 1, divisor)), b))
 
 
 def _integers(x1: Any, x2: Any, name: str) -> list[Tensor]:

@@ -27,11 +27,6 @@ def pad(
     array: Any,
     pad_width: Any,
     mode: Any = "constant",
-    *,
-    constant_values: Any = 0,
-    end_values: Any = 0,
-    stat_length: Any = None,
-    reflect_type: str = "even",
     **kwargs: Any,
 ) -> Tensor:
     """Elements added around an array.
@@ -40,7 +35,8 @@ def pad(
     "odd": about the outermost element), "wrap", "linear_ramp" (to `end_values`), "maximum", "minimum", "mean" and
     "median" (of the outermost `stat_length` elements, all without it; integers are rounded), or a function (vector,
     widths, axis, kwargs) that returns each padded vector. Widths and values are one, a pair, or a pair per axis.
-    ValueError for negative widths and for empty axes that have nothing to repeat; NotImplementedError for other modes.
+    ValueError for negative widths, for options of another mode and for empty axes that have nothing to repeat;
+    NotImplementedError for other modes.
     """
     t = to_tensor(array)
     widths = _pairs(pad_width, t.ndim, "pad_width")
@@ -48,13 +44,43 @@ def pad(
         raise ValueError(f"pad_width cannot be negative: {pad_width}")
     if callable(mode):
         return _by_function(_constant(t, widths, 0), widths, mode, kwargs)
-    if kwargs:
-        raise TypeError(f"pad has no argument {next(iter(kwargs))!r}")
-    if mode in ("constant", "empty"):
-        return _constant(t, widths, constant_values)
-    if mode not in (*_BY_INDEX, "linear_ramp", *_STATISTICS):
+    if mode not in ("constant", "empty", *_BY_INDEX, "linear_ramp", *_STATISTICS):
         known = ", ".join(("constant", "empty", *_BY_INDEX, "linear_ramp", *_STATISTICS))
         raise NotImplementedError(f"pad mode {mode!r}; use {known}, or a function")
+    return _padded(t, widths, mode, **_options(mode, kwargs))
+
+
+# The option of each mode that has one, and its default.
+_OPTIONS: dict[str, tuple[str, Any]] = {
+    "constant": ("constant_values", 0),
+    "linear_ramp": ("end_values", 0),
+    **dict.fromkeys(("reflect", "symmetric"), ("reflect_type", "even")),
+    **dict.fromkeys(("maximum", "minimum", "mean", "median"), ("stat_length", None)),
+}
+
+
+def _options(mode: str, given: dict[str, Any]) -> dict[str, Any]:
+    own = dict([_OPTIONS[mode]]) if mode in _OPTIONS else {}
+    if unknown := sorted(given.keys() - dict(_OPTIONS.values()).keys()):
+        raise TypeError(f"pad has no argument {unknown[0]!r}")
+    if others := sorted(given.keys() - own.keys()):
+        raise ValueError(
+            f"pad in mode {mode!r} has no option {others[0]!r}" + "".join(f", but {n!r}" for n in own)
+        )
+    return own | given
+
+
+def _padded(
+    t: Tensor,
+    widths: list[tuple[int, int]],
+    mode: str,
+    constant_values: Any = 0,
+    end_values: Any = 0,
+    stat_length: Any = None,
+    reflect_type: str = "even",
+) -> Tensor:
+    if mode in ("constant", "empty"):
+        return _constant(t, widths, constant_values)
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"reflect_type is 'even' or 'odd', not {reflect_type!r}")
     ends = _pairs_of_values(end_values, t.ndim)

@@ -482,13 +482,14 @@ def ravel_multi_index(
 ) -> Tensor:
     """One index per dimension as flat indices, the last dimension running fastest (`order` "F": the first).
 
-    `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", or
-    ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError for another number of indices.
+    `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", "ignore"
+    (they are taken as they are), or ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError
+    for another number of indices.
     The result has the element type `dtype`, int32 or int64 by the number of elements without it.
     """
     modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
-    if wrong := [m for m in modes if m not in ("raise", "clip", "wrap")]:
-        raise ValueError(f"mode must be 'raise', 'clip' or 'wrap', not {wrong[0]!r}")
+    if wrong := [m for m in modes if m not in ("raise", "clip", "wrap", "ignore")]:
+        raise ValueError(f"mode must be 'raise', 'clip', 'wrap' or 'ignore', not {wrong[0]!r}")
     if order not in ("C", "F"):
         raise ValueError(f"order must be 'C' or 'F', not {order!r}")
     if not len(multi_index) == len(dims) == len(modes):
@@ -503,7 +504,7 @@ def ravel_multi_index(
         if m == "raise":
             i = checked(i, n, f"dimension {k}", negative=False, error=ValueError)
         i = astype(i, default_int() if small else "int64")
-        parts.append((e.remainder(i, n) if m == "wrap" else e.clip(i, 0, n - 1), n))
+        parts.append((i if m == "ignore" else e.remainder(i, n) if m == "wrap" else e.clip(i, 0, n - 1), n))
     out: Any = 0
     for i, n in parts if order == "C" else parts[::-1]:
         out = i + out * n

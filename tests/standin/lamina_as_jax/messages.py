@@ -432,6 +432,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^a shape cannot depend on argument",
      "Shapes must be 1D sequences of concrete values of integer type.\nIf using `jit`, try using `static_argnums` or "
      "applying `jit` to smaller subfunctions."),
+    (r"^rot90 turns a plane, of which an array of shape (\(.*?\))",
+     r"rot90 requires its first argument to have ndim at least two, but got first argument of shape \1"),
+    (r"^pad in mode '(\w+)' has no option '(\w+)'", r"unsupported keyword arguments for mode '\1': {\2}"),
+    (r"^pad mode (.*?); use", r"Unimplemented padding mode \1 for np.pad."),
+    (r"the directive .* is neither 'r' nor 'c'", "could not understand directive."),
+    (r"^cov and corrcoef compute in", "{name}: dtype must be a subclass of float or complex."),
     (r"^arange needs known numbers", "It arose in the jnp.arange argument 'stop'."),
     (r"^arange counts along the real numbers",
      "Passing complex start/stop/step to jnp.arange is no longer supported."),

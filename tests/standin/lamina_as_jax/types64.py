@@ -16,11 +16,15 @@ from lamina import _core, _indexing, _members, dtypes
 from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe as described
+from lamina._tensor import to_tensor
 
 from lamina_as_jax import messages
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
+
+
+_NUMBERS = (bool, int, float, complex)
 
 
 class _State:
@@ -82,6 +86,8 @@ def argument(x: Any) -> Any:
         return x if name == x.dtype.name else x.astype(name)
     if isinstance(x, (list, tuple)):
         new = [argument(v) for v in x]
+        if t is list and any(isinstance(v, np.generic) for v in x) and any(type(v) in _NUMBERS for v in x):
+            return [v if type(v) in _NUMBERS else to_tensor(v) for v in new]  # whose type is that of all
         if all(a is b for a, b in zip(new, x, strict=True)):
             return x
         return t(*new) if hasattr(x, "_fields") else t(new)
@@ -364,7 +370,11 @@ def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
     enable(_State.x64)
-    names += ["__array_ufunc__"]
+    # NumPy's functions make NumPy's arrays of JAX's, and operators beside NumPy's arrays are JAX's.
+    for name in ("__array_ufunc__", "__array_function__"):
+        if hasattr(Tensor, name):
+            delattr(Tensor, name)
+    Tensor.__array_priority__ = 100
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
