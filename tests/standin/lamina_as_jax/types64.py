@@ -14,6 +14,7 @@ import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once 
 import numpy as np
 from lamina import _core, _indexing, _members, dtypes
 from lamina._core import Tensor
+from lamina._objects import BUILTIN
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe as described
 from lamina._tensor import to_tensor
@@ -350,6 +351,31 @@ def _indexed(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _as_numpys(x: Any) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)(map(_as_numpys, x))
+    return np.asarray(x) if type(x) is Tensor else x
+
+
+def _numpys_ufunc(of_lamina: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's functions of elements give NumPy's arrays, as all do; operators beside NumPy's arrays are JAX's."""
+
+    def call(x: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(isinstance(i, (np.ndarray, np.generic)) for i in inputs):
+            return of_lamina(x, ufunc, method, *inputs, **options)
+        return getattr(ufunc, method)(*map(_as_numpys, inputs), **options)
+
+    return call
+
+
+def _numpys_function(x: Tensor, f: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What NumPy's function does with any object: it asks for the method of its name, or makes an array of it."""
+    inner = f._implementation
+    if isinstance(inner, BUILTIN):
+        args, kwargs = map(_as_numpys, args), {k: _as_numpys(v) for k, v in kwargs.items()}
+    return inner(*args, **kwargs)
+
+
 def _show_dtypes() -> None:
     """``x.dtype`` is a dtype of NumPy's, which equals Lamina's and, unlike it, has NumPy's class and hash."""
     own = Tensor.dtype.__get__
@@ -370,11 +396,8 @@ def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
     enable(_State.x64)
-    # NumPy's functions make NumPy's arrays of JAX's, and operators beside NumPy's arrays are JAX's.
-    for name in ("__array_ufunc__", "__array_function__"):
-        if hasattr(Tensor, name):
-            delattr(Tensor, name)
-    Tensor.__array_priority__ = 100
+    Tensor.__array_ufunc__ = _numpys_ufunc(_method(Tensor.__array_ufunc__))
+    Tensor.__array_function__ = _numpys_function
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
