@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
 from typing import Any
@@ -224,11 +223,13 @@ class iinfo:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the element type, of an array or given itself, is complex; that of an object that is neither is not."""
-    for element_type in (lambda: shaped(x).dtype, lambda: dtypes.canonical(x)):
-        with contextlib.suppress(TypeError):
-            return element_type().kind == "c"
-    return False
+    """Whether the element type, of an array or given itself, is complex; None has none, and is not."""
+    if x is None:
+        return False
+    try:
+        return shaped(x).dtype.kind == "c"
+    except TypeError:
+        return dtypes.canonical(x).kind == "c"
 
 
 def isrealobj(x: Any) -> bool:
