@@ -115,12 +115,22 @@ PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   return call_hook("power", a, b);
 }
 
+// Whether a class that is derived from list or tuple says itself what its products are, or with what it is
+// equal.
+bool multiplies(PyObject* o) {
+  const PyNumberMethods* const numbers = Py_TYPE(o)->tp_as_number;
+  return numbers && numbers->nb_multiply;
+}
+bool compares(PyObject* o) {
+  return Py_TYPE(o)->tp_richcompare != (PyList_Check(o) ? PyList_Type : PyTuple_Type).tp_richcompare;
+}
+
 PyObject* multiply_slot(PyObject* a, PyObject* b) {
   PyObject* const result = binary_slot<Op::multiply>(a, b);
   if (result != Py_NotImplemented) return result;
   // Python would repeat the list, a Tensor of no dimensions being an index.
   for (PyObject* o : {a, b})
-    if (PyList_Check(o) || PyTuple_Check(o)) {
+    if ((PyList_Check(o) || PyTuple_Check(o)) && !multiplies(o)) {
       Py_DECREF(result);
       PyErr_Format(PyExc_TypeError, "a Tensor is not multiplied by a %s: use lamina.numpy.asarray(%s)",
                    Py_TYPE(o)->tp_name, PyList_Check(o) ? "[...]" : "(...)");
@@ -138,7 +148,8 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
   PyObject* result = elementwise(Op::compare, {{a, b}}, directions[op]);
   if (!result) explain_error(a, b);
   // Python would compare the objects, and answer with one False or True.
-  if (result == Py_NotImplemented && (op == Py_EQ || op == Py_NE) && (PyList_Check(b) || PyTuple_Check(b))) {
+  if (result == Py_NotImplemented && (op == Py_EQ || op == Py_NE) && (PyList_Check(b) || PyTuple_Check(b)) &&
+      !compares(b)) {
     Py_DECREF(result);
     PyErr_Format(PyExc_TypeError, "a Tensor is not compared with a %s: use lamina.numpy.asarray(%s)",
                  Py_TYPE(b)->tp_name, PyList_Check(b) ? "[...]" : "(...)");

@@ -234,7 +234,13 @@ PyObject* left(PyObject* (*quick)(PyObject*), const char* name, PyObject* a) {
 PyObject* float_slot(PyObject* a) { return left(float_of, "float", a); }
 PyObject* int_slot(PyObject* a) { return left(int_of, "int", a); }
 PyObject* index_slot(PyObject* a) { return left(index_of, "index", a); }
-PyObject* item_method(PyObject* a, PyObject*) { return left(item_of, "item", a); }
+PyObject* item_method(PyObject* a, PyObject* const* args, Py_ssize_t count) {
+  if (count == 0) return left(item_of, "item", a);
+  const auto at = py::reinterpret_steal<py::object>(count == 1 ? Py_NewRef(args[0]) : PyTuple_New(count));
+  if (!at) return nullptr;
+  for (Py_ssize_t i = 0; count > 1 && i < count; ++i) PyTuple_SET_ITEM(at.ptr(), i, Py_NewRef(args[i]));
+  return call_hook("item_at", a, at.ptr());
+}
 PyObject* list_method(PyObject* a, PyObject*) { return left(list_of, "tolist", a); }
 PyObject* block_method(PyObject* a, PyObject*) {
   return left([](PyObject* x) { return computed_now(x) ? Py_NewRef(x) : nullptr; }, "block_until_ready", a);
@@ -412,8 +418,10 @@ PyGetSetDef getters[] = {
     {"weak_type", get_weak, nullptr, "Whether the element type yields to other operands'.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef tensor_methods[] = {
-    {"item", item_method, METH_NOARGS,
-     "The only element as a Python number. ValueError where there are several."},
+    {"item", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(item_method)), METH_FASTCALL,
+     "An element as a Python number: the only one, or that at an index into the elements in their order, or "
+     "at one "
+     "index per dimension. ValueError where there are several and no index."},
     {"tolist", list_method, METH_NOARGS,
      "The elements as Python numbers in nested lists; a number where ndim is 0."},
     {"block_until_ready", block_method, METH_NOARGS, "Computes the value now; returns the Tensor."},

@@ -21,6 +21,7 @@ from lamina.tree import (
     tree_children,
     tree_flatten,
     tree_leaves,
+    tree_map,
     tree_paths,
     tree_structure,
     tree_unflatten,
@@ -647,7 +648,9 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def forward(*args: Any) -> Any:
         out, rule = fun(*args)
-        converted, arrays = _converted(rule, (out,), lambda t: True)
+        # Nothing depends on integers: they have no cotangent.
+        like = tree_map(lambda x: x if to_tensor(x).dtype.kind in "fc" else None, out)
+        converted, arrays = _converted(rule, (like,), lambda t: True)
         return out, Partial(lambda kept, cotangent: converted(cotangent, *kept), arrays)
 
     def backward(rule: Any, cotangent: Any) -> Any:

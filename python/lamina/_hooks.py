@@ -8,7 +8,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from lamina._core import Tensor
-from lamina._objects import BUILTIN, FUNCTION, PLAIN, is_ours
+from lamina._objects import BUILTIN, FUNCTION, PLAIN, asked_of, finds_by_code, is_ours
 from lamina._observed import Observed
 from lamina._read_set import ITEM
 
@@ -22,6 +22,7 @@ class Names(dict[str, Any]):
     def __init__(self, watch: Watch, real: dict[str, Any]) -> None:
         super().__init__(real)
         self.watch, self.real, self.before, self.used = watch, real, dict(real), set[str]()
+        self.codes: list[types.CodeType] = []
 
     def __getitem__(self, name: str) -> Any:
         mine = dict.get(self, name, self)
@@ -31,7 +32,10 @@ class Names(dict[str, Any]):
         if w.closed or isinstance(value, BUILTIN):
             return value
         if isinstance(value, types.ModuleType):
-            w.unhooked.note_used(value, self.used)
+            asked = finds_by_code(value)
+            w.unhooked.note_used(
+                value, set().union(*(asked_of(c, name) for c in self.codes)) if asked else self.used
+            )
             return value
         return w.unhooked.named(w.reads.below(w.reads.root(self.real, ""), ITEM, name), value, self.used)
 

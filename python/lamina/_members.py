@@ -92,7 +92,7 @@ def _view(self: Tensor, dtype: Any = None) -> Tensor:
             )
         pairs = lnp.reshape(floats, (*floats.shape[:-1], -1, 2))
         return lax.complex(pairs[..., 0], pairs[..., 1])
-    have, want = self.dtype.itemsize, target.itemsize
+    have, want = (8 if t.bits == 6 else t.bits for t in (dtypes.canonical(self.dtype), target))
     if have == want:
         return lax.bitcast_convert_type(self, target)
     if self.ndim == 0:
@@ -110,6 +110,24 @@ def _view(self: Tensor, dtype: Any = None) -> Tensor:
 def _tobytes(self: Tensor, order: str = "C") -> bytes:
     """The elements' bytes in row-major (C) or column-major (F) order."""
     return numpy(self).tobytes(order)
+
+
+def _byteswap(self: Tensor, inplace: bool = False) -> Tensor:
+    """The array with the bytes of each element in the other order; with `inplace` written to it, too."""
+    from lamina import lax
+    from lamina.numpy._common import in_place
+
+    part = {8: 4, 16: 8}[self.dtype.itemsize] if self.dtype.kind == "c" else self.dtype.itemsize
+    if part == 1:
+        swapped = self.copy()
+    elif self.dtype.kind == "c":
+        swapped = lax.complex(*(_byteswap(x) for x in (self.real, self.imag)))
+    else:
+        octets = lax.bitcast_convert_type(self, "uint8")
+        swapped = lax.bitcast_convert_type(lax.rev(octets, (octets.ndim - 1,)), self.dtype)
+    if inplace:
+        in_place(self, swapped, "byteswap")
+    return swapped
 
 
 def _reversed(self: Tensor) -> Iterator[Tensor]:
@@ -149,6 +167,7 @@ def install() -> None:
     Tensor.fill = _fill
     Tensor.view = lambda self, dtype=None: viewed(self, dtype)
     Tensor.tobytes = _tobytes
+    Tensor.byteswap = _byteswap
     Tensor.flatten = _flatten
     Tensor.conj = Tensor.conjugate = _conjugate
     Tensor.__reversed__ = _reversed

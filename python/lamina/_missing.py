@@ -61,7 +61,6 @@ _INSTEAD: dict[str, dict[str, str]] = {
     "Tensor": {
         "addressable_shards": _DEVICES,
         "backward": "use lamina.grad of a function that gives the loss",
-        "byteswap": "use x.numpy().byteswap()",
         "clone": "use x.copy()",
         "cpu": "it is on the CPU; x.numpy() is the NumPy array",
         "cuda": _DEVICES,

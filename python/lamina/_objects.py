@@ -106,3 +106,33 @@ def names_of(code: types.CodeType) -> set[str]:
         elif by_text and isinstance(c, str) and c.isidentifier():
             names.add(c)
     return names
+
+
+@functools.lru_cache(maxsize=4096)
+def asked_of(code: types.CodeType, name: str) -> set[str]:
+    """The names that code, and the functions inside it, may ask of what it finds under a name."""
+    if not names_of(code).isdisjoint(BY_TEXT):
+        return names_of(code)
+    import dis
+
+    found: set[str] = set()
+    before = None
+    for i in dis.get_instructions(code):
+        if before in ("LOAD_GLOBAL", "LOAD_NAME") and i.opname in ("LOAD_ATTR", "LOAD_METHOD", "PUSH_NULL"):
+            if i.opname == "PUSH_NULL":
+                continue
+            found.add(i.argval)
+        elif before in ("LOAD_GLOBAL", "LOAD_NAME"):
+            return names_of(code)  # which goes on under another name
+        before = i.opname if i.argval == name else None
+    return found.union(*(asked_of(c, name) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+def finds_by_code(module: types.ModuleType) -> bool:
+    """Whether a module finds its names, or those that it lacks, by code, which may warn, count or load a library."""
+    t = type(module)
+    return (
+        "__getattr__" in vars(module)
+        or looked_up(t, "__getattr__") is not None
+        or looked_up(t, "__getattribute__") is not looked_up(types.ModuleType, "__getattribute__")
+    )

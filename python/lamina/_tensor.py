@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,8 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     array, of which no mask would be left.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
+    if t is None and isinstance(x, bytearray):
+        t = _core.asarray(memoryview(x))
     if t is None and isinstance(x, (list, tuple, range)):
         t = _from_nested(list(x) if isinstance(x, range) else x)
     if t is None and hasattr(x, "__jax_array__") and not isinstance(x, type):
@@ -93,8 +96,14 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
 
 
 def _stacked(x: list[Any] | tuple[Any, ...]) -> Tensor:
+    """Its elements joined in the type that they have in common, to which numbers are rounded once."""
     from lamina import numpy as lnp
+    from lamina import tree
 
+    leaves, treedef = tree.tree_flatten(x)
+    if any(isinstance(leaf, (bool, int, float, complex)) for leaf in leaves):
+        leaves = _core.promoted(*[leaf if _core.is_number(leaf) else to_tensor(leaf) for leaf in leaves])
+        x = treedef.unflatten(leaves)
     return _core.set_weak(lnp.stack(list(x)), False)
 
 
@@ -185,6 +194,8 @@ def numpy(x: Tensor) -> Any:
 
 
 def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    if _bounds.pending.checks:  # one that failed when the buffer was asked for is told, once
+        _bounds.run_pending()
     _core.raise_stopped(x)
     a = numpy(x)
     if dtype is not None and a.dtype != dtype:
@@ -198,6 +209,19 @@ def _item(x: Tensor, what: str = "item()") -> Any:
         raise error(f"only a Tensor with one element is a Python number; this one has shape {x.shape}")
     _may_leave(x, what)
     return numpy(x).reshape(()).item()
+
+
+def _item_at(x: Tensor, at: Any) -> Any:
+    """The element at a place as a Python number."""
+    from lamina import _indexing
+
+    places = at if isinstance(at, tuple) else (at,)
+    if len(places) == 1:  # of the elements in their order, however many dimensions they have
+        at = places[0]
+    elif len(places) != x.ndim:
+        raise ValueError(f"item() takes one index for each of {x.ndim} dimensions, not {len(at)}")
+    places = tuple(map(operator.index, places))
+    return _item(_indexing.getitem(x if isinstance(at, tuple) else _indexing.reshape(x, (x.size,)), places))
 
 
 def describe(x: Tensor) -> str:
@@ -311,8 +335,9 @@ def _format(x: Tensor, spec: str) -> str:
         return str(x)
     if x.ndim == 0:
         return format(_item(x, f"format {spec!r}"), spec)
+    text = _repr(x)
     try:
-        return format(_repr(x), spec)
+        return format(text, spec)
     except ValueError:
         raise TypeError(
             f"a Tensor of shape {x.shape} has no format {spec!r}, which is one of single numbers: format its elements, "
@@ -453,10 +478,12 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> Tensor:
-    """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped.
+    """A copy converted to `dtype` (None: the default float); the result's type is strong. Warns where imaginary
+    parts are dropped.
 
     `copy` changes nothing; the copy is put on `device`.
     """
+    dtype = float if dtype is None else dtype
     if self.dtype.kind == "c" and dtypes.canonical(dtype).kind not in "cb":
         import warnings
 
@@ -503,6 +530,7 @@ def install() -> None:
             "int": _int,
             "index": _index,
             "item": _item,
+            "item_at": _item_at,
             "tolist": lambda x: numpy(x).tolist(),
             "block_until_ready": _computed,
             "getitem": _getitem,

@@ -20,6 +20,7 @@ from lamina._objects import (
     FUNCTION,
     METHOD,
     PLAIN,
+    finds_by_code,
     is_users,
     is_users_module,
     is_users_type,
@@ -82,6 +83,7 @@ class Unhooked:
             names = self._names[id(f.__globals__)] = Names(watch, f.__globals__)
         used = names_of(f.__code__)
         names.used |= used
+        names.codes.append(f.__code__)
         written = {i.argval for i in dis.get_instructions(f.__code__) if i.opname == "STORE_DEREF"}
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
@@ -169,7 +171,10 @@ class Unhooked:
         holder = x if is_class else t
         # And what methods and properties with these names read, and those that Python calls.
         special = _special_names(holder)
-        self._attributes(x, holder, self._followed(holder, special if is_class else special - _MAKING, used))
+        names = self._followed(holder, special if is_class else special - _MAKING, used)
+        if is_module and finds_by_code(x):
+            names = used | (names & vars(x).keys())
+        self._attributes(x, holder, names)
 
     def _followed(self, holder: type, special: set[str], used: set[str]) -> set[str]:
         """These names and those that the methods and properties use which they name; what these are is guarded."""

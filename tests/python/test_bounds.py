@@ -91,6 +91,23 @@ def test_a_pending_index_raises_at_the_next_read(reader):
     lnp.ones(3).tolist()
 
 
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "make",
+    [lambda i: lnp.unravel_index(i, (2, 2))[0], lambda i: lnp.ravel_multi_index((pending(1), i), (2, 2))],
+    ids=["unravel_index", "ravel_multi_index"],
+)
+def test_a_pending_flat_index_raises_at_the_next_read_and_no_more(reader, make):
+    y = make(pending(9))
+    with pytest.raises(ValueError, match="index 9"):
+        READERS[reader](y if reader not in ("float", "item", "bool") else lnp.stack([y]))
+    if reader == "memoryview":
+        with pytest.raises(ValueError, match="index 9"):
+            np.asarray(lnp.ones(3))
+    for _ in range(2):
+        assert np.asarray(lnp.ones(3) + 1).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_many_pending_indices_are_checked_without_a_read():
     x = lnp.arange(4.0)
     with pytest.raises(IndexError, match="index 7"):

@@ -700,3 +700,18 @@ def test_a_backward_rule_runs_for_a_cotangent_that_another_rule_gives_as_none():
     assert lm.vmap(lm.grad(f))(lnp.ones(2)).tolist() == [9.0, 9.0]
     assert lm.grad(lambda x: lax.stop_gradient(kept(x)) * x)(2.0).item() == 4.0
     assert lm.grad(lambda x: lnp.floor(kept(x)) + x)(2.0).item() == 1.0
+
+
+def test_a_gradient_of_ones_own_beside_integer_results():
+    @lm.custom_gradient
+    def rounded(x):
+        return (x, lnp.round(x).astype("int32")), lambda g: lnp.asarray(3.0) * g[0]
+
+    def loss(x):
+        y, i = rounded(x)
+        y_fixed, i_fixed = lm.lax.stop_gradient((y, i))
+        assert type(y_fixed) is type(i_fixed)
+        return lnp.sum(rounded(y)[0] * i)
+
+    x = np.array([1.0, 2.2, 3.7])
+    np.testing.assert_allclose(lm.grad(loss)(x), 9 * np.round(x))

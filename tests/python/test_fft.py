@@ -136,3 +136,22 @@ def test_what_does_not_fit_raises():
     ]:
         with pytest.raises(error, match=word):
             f()
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_several_axes_of_a_transform_along_one_are_refused(name):
+    for axis in ([0, 1], (1,)):
+        with pytest.raises(
+            ValueError, match=rf"{name} needs one axis, not .*: {name}n transforms along several"
+        ):
+            getattr(lnp.fft, name)(np.ones((2, 3)), axis=axis)
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_of_lists_are_refused(name):
+    f = getattr(lnp.fft, name)
+    with pytest.raises(ValueError, match=rf"{name}: n is an integer, not \[0, 1\]"):
+        f([0, 1])
+    with pytest.raises(ValueError, match=rf"{name}: d is a number, not \[0.5, 1\]"):
+        f(10, d=[0.5, 1])
+    np.testing.assert_allclose(f(10, d=np.float32(0.5)), getattr(np.fft, name)(10, 0.5), rtol=1e-6)

@@ -267,6 +267,29 @@ def test_random_bits_move_the_state_on():
     assert np.array_equal(value(first), value(both)) and not np.array_equal(value(first), value(second))
 
 
+def test_a_state_of_random_bits_may_be_given_in_halves():
+    whole = np.array([7, 2**40 + 3], np.uint64)
+    state, bits = lax.rng_bit_generator(array(whole), (4,))
+    halves, again = lax.rng_bit_generator(array(whole.view(np.uint32)), (4,))
+    assert halves.dtype == np.uint32 and np.array_equal(value(halves).view(np.uint64), value(state))
+    assert np.array_equal(value(bits), value(again))
+    states, many = lm.vmap(lambda s: lax.rng_bit_generator(s, (4,)))(
+        array(np.stack([whole.view(np.uint32)] * 2))
+    )
+    assert states.shape == (2, 4) and np.array_equal(value(many)[1], value(bits))
+    with pytest.raises(ValueError, match=r"a state is uint32\[4\] or uint64\[2\]"):
+        lax.rng_bit_generator(array(whole.view(np.uint32)[:2]), (4,))
+
+
+def test_functions_of_weak_numbers_are_weak():
+    for f, x in ((lax.exp2, 2.0), (lax.reciprocal, 2.0), (lax.conj, 2.0), (lax.conj, 2j), (lax.square, 2.0)):
+        assert f(x).weak_type, f
+    assert lax.exp2(np.float16(3)).item() == 8.0
+    for f in (lax.exp2, lax.reciprocal):
+        half = array(np.array([3.0], np.float16))
+        assert f(half).dtype == np.float16 and not f(half).weak_type
+
+
 W = RNG.normal(size=(4, 2, 2, 2))
 INDEX = np.array([[2], [0], [9]], np.int32)
 GRADIENTS = {

@@ -547,6 +547,38 @@ def test_tridiagonal_systems():
         np.testing.assert_allclose(m @ np.asarray(x)[i], b[i], atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("n", [1, 2, 3, 30])
+def test_tridiagonal_systems_that_need_pivots(n, kind):
+    rng = np.random.default_rng(n)
+    dl, d, du = (matrix(rng, (2, n), kind) for _ in range(3))
+    d[:, : n // 2] = 0
+    b = matrix(rng, (2, n, 3), kind)
+    x = np.asarray(lm.lax.linalg.tridiagonal_solve(dl, d, du, b))
+    for i in range(2):
+        m = np.diag(d[i]) + np.diag(dl[i, 1:], -1) + np.diag(du[i, :-1], 1)
+        np.testing.assert_allclose(x[i], np.linalg.solve(m, b[i]), rtol=1e-8, atol=1e-8)
+
+
+def test_a_tridiagonal_system_whose_elimination_meets_zero():
+    dl, d, du = np.array([[0, 2, -2, 3], [1, 4, 1, -1], [2, -1, 1, 0]], np.float32)
+    b = np.array([[1], [2], [3], [4]], np.float32)
+    for perturb in (False, True):
+        x = lm.lax.linalg.tridiagonal_solve(dl, d, du, b, perturb_singular=perturb)
+        np.testing.assert_allclose(x, [[8], [-3.5], [0], [-4]], rtol=1e-6)
+
+
+def test_tolerances_are_given_once():
+    with pytest.raises(ValueError, match=r"matrix_rank.*give one of them"):
+        lnp.linalg.matrix_rank(np.eye(3), rtol=0.1, tol=0.1)
+    with pytest.raises(ValueError, match=r"pinv.*give one of them"):
+        lnp.linalg.pinv(np.eye(3), rtol=0.1, rcond=0.1)
+    for got, want in zip(
+        lnp.linalg.slogdet(-2 * np.eye(3), method="qr"), np.linalg.slogdet(-2 * np.eye(3)), strict=True
+    ):
+        np.testing.assert_allclose(got, want)
+
+
 def test_products_and_updates():
     rng = np.random.default_rng(0)
     a, w = rng.normal(size=(4, 4)), rng.normal(size=4)

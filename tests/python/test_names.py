@@ -43,7 +43,7 @@ def test_keys_as_objects():
     assert lnp.s_[1:3, ...] == np.s_[1:3, ...]
     assert lnp.index_exp[2] == (2,)
     with pytest.raises(ValueError, match="directive"):
-        lnp.r_["c", 1]
+        lnp.r_["cr", 1]
     with pytest.raises(ValueError, match="needs its end"):
         lnp.mgrid[3:]
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import array
+import functools
 import itertools
+import warnings
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import lamina as lm
@@ -653,3 +657,233 @@ def test_unsigned_integers_beside_signed_ones_are_compared_exactly(name, dtype):
         np.testing.assert_array_equal(getattr(lnp, name)(a, b).numpy(), want)
         np.testing.assert_array_equal(lm.jit(getattr(lnp, name))(a, b).numpy(), want)
     assert lnp.array_equal(signed[4:], unsigned[4:]).item() == np.array_equal(signed[4:], unsigned[4:])
+
+
+# --- complex elements, truth values, diagonals that are traced ---
+
+
+@pytest.mark.parametrize("name", ["hypot", "arctan2", "atan2", "heaviside"])
+def test_functions_of_real_numbers_refuse_complex_ones(name):
+    x = np.ones(2, np.complex64)
+    with pytest.raises(TypeError):
+        getattr(np, name)(x, x)
+    with pytest.raises(TypeError, match=r"is not defined for complex64 elements"):
+        getattr(lnp, name)(x, x)
+    with pytest.raises(TypeError, match=r"is not defined for complex64 elements"):
+        getattr(lnp, name)(X[:2], x)
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+def test_logarithms_of_complex_zeros_and_infinities(name):
+    x = np.array([0, -0.0, complex(-0.0, -0.0), np.inf, complex(0, np.inf), 2 + 1j], np.complex64)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(getattr(lnp, name)(x), getattr(np, name)(x), rtol=1e-6)
+
+
+def test_bits_of_truth_values_are_counted():
+    got = lnp.bitwise_count(np.array([True, False]))
+    assert got.dtype == np.uint8 and got.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("k", [0, 2, 5, 100, -1, -4, -128])
+def test_the_number_of_a_diagonal_may_be_traced(k, dtype):
+    if k < np.iinfo(dtype).min:
+        return
+    x = np.arange(20.0).reshape(4, 5)
+    for name, args in (("eye", (4, 5)), ("tri", (4, 5)), ("tril", (x,)), ("triu", (x,))):
+        got = lm.jit(functools.partial(getattr(lnp, name), *args))(k=np.array(k, dtype))
+        np.testing.assert_array_equal(got, getattr(np, name)(*args, k=k))
+
+
+@pytest.mark.parametrize("args", [(3j,), (0, 3 + 0j), (0, 3, 1j)])
+def test_arange_counts_along_the_real_numbers(args):
+    with pytest.raises(ValueError, match="arange counts along the real numbers"):
+        lnp.arange(*args)
+
+
+# --- elements ---
+
+
+def test_item_takes_a_place():
+    x = np.arange(6).reshape(2, 3)
+    t = lnp.asarray(x)
+    for at in ((1, 2), (4,), (-1,), ((0, 1),), (np.int64(3),)):
+        got = t.item(*at)
+        assert type(got) is int and got == x.item(*at)
+    assert lnp.array(3).item(()) == 3
+    for at in ((7,), (2, 0), (1, 2, 3), (1.5,)):
+        with pytest.raises((IndexError, ValueError, TypeError)) as wanted:
+            x.item(*at)
+        with pytest.raises(wanted.type):
+            t.item(*at)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "f4", "f8", "c8", "c16", "?"])
+def test_byteswap_is_numpys(dtype):
+    x = np.arange(1, 7).astype(dtype).reshape(2, 3)
+    assert lnp.asarray(x).byteswap().numpy().tobytes() == x.byteswap().tobytes()
+    t = lnp.asarray(x)
+    t.byteswap(inplace=True)
+    assert t.numpy().tobytes() == x.byteswap().tobytes() and t.byteswap().tolist() == x.tolist()
+
+
+def test_elements_of_four_bits_are_seen_as_wider_ones_and_back():
+    x = np.arange(-8, 8, dtype=np.int8).reshape(2, 8)
+    narrow = lnp.asarray(x).astype("int4")
+    j = jnp.asarray(x).astype("int4")
+    for dtype in ("int8", "uint16", "uint32"):
+        assert narrow.view(dtype).tolist() == j.view(dtype).tolist()
+        assert narrow.view(dtype).view("int4").tolist() == x.tolist()
+
+
+def test_lists_of_arrays_and_numbers_have_the_arrays_type():
+    short, half, double = (lnp.ones(1, dtype=d)[0] for d in ("int16", "float16", "float64"))
+    for given, dtype in (
+        ([0, short], "int16"),
+        ([True, short], "int16"),
+        ([0.0, half], "float16"),
+        ([[0, short], [short, 2.5]], "float32"),
+        ([0.1, double], "float64"),
+        ([lnp.array(1.0), 2], "float32"),
+    ):
+        got = lnp.array(given)
+        assert got.dtype == dtype and not got.weak_type
+    assert lnp.array([0.1, double])[0].item() == 0.1
+
+
+def test_memory_of_buffers_becomes_tensors():
+    assert lnp.array(bytearray(b"\x2a\xf3"), ndmin=2).tolist() == [[42, 243]]
+    assert lnp.array(bytearray(b"\x2a")).dtype == np.uint8
+    numbers = array.array("l", [0, 1, 2])
+    assert lnp.asarray(numbers, copy=False).tolist() == lnp.asarray(numbers).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="list cannot become a Tensor without a copy"):
+        lnp.asarray([0, 1], copy=False)
+
+
+def test_nothing_is_real():
+    assert lnp.isrealobj(None) and not lnp.iscomplexobj(None) and lnp.iscomplexobj([1, 1j])
+
+
+# --- grids and indices ---
+
+
+def test_rows_and_columns_of_two_dimensions():
+    a = np.arange(6).reshape(2, 3)
+    for name in ("r_", "c_"):
+        for directive in ("r", "c"):
+            for parts in (([1, 2, 3], [4, 5, 6]), (a, a), ([1, 2],), (1, 2), (a,)):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy gives matrices, of which it warns
+                    want = getattr(np, name)[(directive, *parts)]
+                got = getattr(lnp, name)[(directive, *parts)]
+                assert got.shape == want.shape and got.tolist() == want.tolist()
+
+
+def test_grids_of_no_numbers():
+    for got in (lnp.mgrid[:], lnp.ogrid[:], lnp.mgrid[()]):
+        assert got.shape == (0,) and got.dtype == np.int32
+    with pytest.raises(ValueError, match="a slice needs its end"):
+        lnp.mgrid[2:]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "u4", "i8"])
+def test_unravelled_indices_have_the_type_of_the_flat_ones(dtype):
+    flat = np.array([0, 5, 100], dtype)
+    got = lnp.unravel_index(flat, (300, 2))
+    assert [g.tolist() for g in got] == [w.tolist() for w in np.unravel_index(flat, (300, 2))]
+    assert all(g.dtype == np.dtype(dtype) for g in got)
+
+
+def test_tuples_that_say_what_their_products_are():
+    class Scaled(NamedTuple):
+        x: object
+
+        def __mul__(self, other):
+            return Scaled(self.x * other)
+
+        def __rmul__(self, other):
+            return Scaled(other * self.x)
+
+        def __eq__(self, other):
+            return "asked"
+
+    a, b = Scaled(lnp.ones(2)), lnp.arange(2.0)
+    for product in (a * b, b * a, lm.jit(lambda a, b: b * a)(a, b)):
+        assert type(product) is Scaled and product.x.tolist() == [0.0, 1.0]
+    assert (b == a) == (a == b) == "asked"
+    for f in (lambda: b * (1, 2), lambda: b == [1], lambda: [1] * b):
+        with pytest.raises(TypeError, match="use lamina"):
+            f()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_multiples_that_do_not_fit_wrap_as_numpys(name, dtype):
+    x = np.arange(256).astype(np.int8).astype(dtype)
+    got = getattr(lnp, name)(x[:, None], x[None])
+    np.testing.assert_array_equal(got, getattr(np, name)(x[:, None], x[None]))
+
+
+def test_a_tuple_of_one_index_counts_the_elements():
+    x = np.arange(8).reshape(2, 1, 4)
+    assert lnp.asarray(x).item((5,)) == x.item((5,)) == 5
+
+
+def test_no_element_type_is_the_default_float():
+    for got in (lnp.arange(3).astype(None), lnp.astype(np.arange(3), None)):
+        assert got.dtype == np.float32 and got.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_rounding_a_traced_number_gives_an_integer():
+    for x in (2.5, 3.5, -1.234):
+        got = lm.jit(round)(np.float32(x))
+        assert got.dtype == np.int32 and got.item() == round(np.float32(x))
+    assert type(round(lnp.asarray(2.6))) is int
+    assert lm.jit(lambda x: round(x, 1))(np.float32(1.26)).item() == pytest.approx(1.3)
+
+
+PADDING = {
+    "constant": {"constant_values": 5},
+    "edge": {},
+    "linear_ramp": {"end_values": 5},
+    "maximum": {"stat_length": 1},
+    "mean": {"stat_length": 2},
+    "median": {"stat_length": None},
+    "minimum": {"stat_length": 1},
+    "reflect": {"reflect_type": "odd"},
+    "symmetric": {"reflect_type": "odd"},
+    "wrap": {},
+    "empty": {},
+}
+
+
+@pytest.mark.parametrize("mode", PADDING)
+def test_padding_takes_the_options_of_its_mode_only(mode):
+    x = np.array([3.0, 1.0, 2.0])
+    got, want = lnp.pad(x, 2, mode, **PADDING[mode]), np.pad(x, 2, mode, **PADDING[mode])
+    np.testing.assert_allclose(got[2:5] if mode == "empty" else got, want[2:5] if mode == "empty" else want)
+    for name, value in {
+        k: v for o in PADDING.values() for k, v in o.items() if k not in PADDING[mode]
+    }.items():
+        for f in (np.pad, lnp.pad):
+            with pytest.raises(ValueError, match=name):
+                f(x, 2, mode, **{name: value})
+
+
+def test_covariances_are_no_integers():
+    for f in (lnp.cov, lnp.corrcoef):
+        with pytest.raises(ValueError, match="a float or complex type, not int32"):
+            f(X, X**2, dtype="int32")
+        assert f(X, X**2, dtype="float64").dtype == np.float64
+
+
+def test_a_quarter_turn_needs_a_plane():
+    with pytest.raises(ValueError, match=r"rot90 turns a plane, of which an array of shape \(3,\) has none"):
+        lnp.rot90(X)
+
+
+def test_flat_indices_that_are_not_looked_at():
+    index = (np.array([1, 5]), np.array([2, -1]))
+    for f in (lnp.ravel_multi_index, lm.jit(lnp.ravel_multi_index, static_argnames=("dims", "mode"))):
+        assert f(index, dims=(2, 3), mode="ignore").tolist() == [1 * 3 + 2, 5 * 3 - 1]

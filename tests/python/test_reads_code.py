@@ -303,6 +303,34 @@ def test_an_object_that_finds_its_attributes_itself_in_code_without_source(metho
     assert g(2.0).item() == 10.0
 
 
+@pytest.mark.parametrize("way", ["__getattr__ in it", "__getattr__ of its class", "__getattribute__"])
+def test_a_module_that_finds_its_names_by_code_is_asked_only_for_those_that_are_read(way):
+    asked = []
+    settings = {"rate": 3.0}
+
+    def find(name):
+        asked.append(name)
+        if name not in settings:
+            raise AttributeError(name)
+        return settings[name]
+
+    def find_any(self, name):
+        return object.__getattribute__(self, name) if name.startswith("__") else find(name)
+
+    special = way.split()[0]
+    cls = type("Module", (types.ModuleType,), {} if "in it" in way else {special: find_any})
+    config = cls("config")
+    if "in it" in way:
+        config.__getattr__ = find
+    names = {"__name__": "made_by_exec", "np": np, "config": config, "offset": 1.0}
+    exec("def f(x): return x * config.rate + np.size(x) + offset", names)
+    g = lm.jit(names["f"])
+    assert g(2.0).item() == 8.0
+    settings["rate"] = 5.0
+    assert g(2.0).item() == 12.0
+    assert {n for n in asked if not n.startswith("__")} == {"rate"}
+
+
 def test_code_that_is_replaced_in_place_is_traced_again():
     """As notebooks do where a module has changed: functions stay, and get the code of the new ones."""
 

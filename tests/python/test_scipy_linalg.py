@@ -265,3 +265,79 @@ def test_complex_schur_forms_broadcast():
             np.testing.assert_allclose(got[i], want, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match=r"of one size, not \(3, 4, 4\) and \(3, 3\)"):
         sl.rsf2csf(t, z[:3, :3])
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (7, 4), (3, 6)])
+def test_pivoted_qr_is_scipys(shape, kind):
+    a = matrix(np.random.default_rng(shape[0]), shape, kind)
+    for mode in ("full", "economic", "r"):
+        for got, want in zip(
+            sl.qr(a, mode=mode, pivoting=True), reference.qr(a, mode=mode, pivoting=True), strict=True
+        ):
+            close(got, want)
+    (packed, scales), r, order = sl.qr(a, mode="raw", pivoting=True)
+    (packed2, scales2), r2, order2 = reference.qr(a, mode="raw", pivoting=True)
+    for got, want in ((packed, packed2), (scales, scales2), (r, r2), (order, order2)):
+        close(got, want)
+    c = matrix(np.random.default_rng(1), (2, shape[0]), kind)
+    for got, want in zip(
+        sl.qr_multiply(a, c, pivoting=True), reference.qr_multiply(a, c, pivoting=True), strict=True
+    ):
+        close(got, want)
+    q, r, order = lm.vmap(lambda a: lm.lax.linalg.qr(a, pivoting=True))(np.stack([a, a[:, ::-1]]))
+    for i, one in enumerate((a, a[:, ::-1])):
+        close(np.asarray(q)[i] @ np.asarray(r)[i], one[:, np.asarray(order)[i]])
+        assert (np.diff(np.abs(np.diagonal(np.asarray(r)[i]))) <= 1e-12).all()
+
+
+def test_pivoted_qr_has_derivatives_and_takes_matrices_of_less_rank():
+    a = matrix(np.random.default_rng(0), (4, 3), "f")
+
+    def itself(a):
+        q, r, order = sl.qr(a, mode="economic", pivoting=True)
+        return (q @ r)[:, lnp.argsort(order)]
+
+    close(lm.jvp(itself, (a,), (2 * a,))[1], 2 * a)
+    for low in (np.zeros((3, 3)), np.outer([1.0, 2.0, 2.0], [3.0, 4.0, 5.0])):
+        q, r, order = sl.qr(low, pivoting=True)
+        close(np.asarray(q) @ np.asarray(r), low[:, np.asarray(order)])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "routine"), [("f4", "ssytrd"), ("f8", "dsytrd"), ("c8", "chetrd"), ("c16", "zhetrd")]
+)
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+def test_tridiagonal_is_lapacks(n, lower, dtype, routine):
+    rng = np.random.default_rng(n)
+    a = np.stack([matrix(rng, (n, n), np.dtype(dtype).kind).astype(dtype) for _ in range(2)])
+    got = lm.lax.linalg.tridiagonal(a, lower=lower)
+    tolerance = 1e-4 if dtype in ("f4", "c8") else 1e-10
+    for i in range(2):
+        want = getattr(reference.lapack, routine)(a[i], lower=lower)
+        for g, w in zip(got, want[:4], strict=True):
+            assert g.dtype == w.dtype
+            np.testing.assert_allclose(np.asarray(g)[i], w, rtol=tolerance, atol=tolerance)
+
+
+def test_special_matrices_of_batches_and_of_nothing():
+    rng = np.random.default_rng(0)
+    c, r = rng.normal(size=(2, 5)), rng.normal(size=(1, 3))
+    for n in (2, 3, 5):
+        close(sl.fiedler_companion(c[:, :n]), np.stack([reference.fiedler_companion(x) for x in c[:, :n]]))
+    assert sl.fiedler_companion(c[:, :1]).shape == (2, 0, 0)
+    close(sl.hankel(c, r), np.stack([reference.hankel(x, r[0]) for x in c]))
+    close(sl.hankel(c[0], np.stack([r[0], r[0]])), np.stack([reference.hankel(c[0], r[0])] * 2))
+    none = np.zeros(0)
+    assert sl.hankel(none).shape == sl.circulant(none).shape == (0, 0)
+    assert sl.hankel(c[0], none).shape == (5, 0)
+    for n in (0, -1, -5):
+        with pytest.raises(ValueError, match=f"n is at least 1, not {n}"):
+            sl.helmert(n)
+
+
+def test_a_matrix_of_roots_is_complex():
+    with pytest.raises(ValueError, match="dft: dtype is a complex type, not float32"):
+        sl.dft(4, dtype="float32")
+    assert sl.dft(4, dtype="complex128").dtype == np.complex128

@@ -123,3 +123,23 @@ def test_parameters_of_one_dimension():
     assert init(lm.random.PRNGKey(0), (5,)).shape == (5,)
     with pytest.raises(ValueError, match="in_axis"):
         initializers.glorot_normal()(lm.random.PRNGKey(0), (5,))
+
+
+@pytest.mark.parametrize("name", ["add", "multiply"])
+def test_truth_values_are_counted(name):
+    ours, numpys = getattr(lnp, name), getattr(np, name)
+    x = np.array([[True, True, False], [True, True, True]])
+    for method, *args in (("accumulate", 1), ("reduceat", [0, 2, 1], 1), ("reduce", 1)):
+        got, want = getattr(ours, method)(x, *args), getattr(numpys, method)(x, *args)
+        assert got.dtype.kind == want.dtype.kind == "i"
+        np.testing.assert_array_equal(got, want)
+    assert ours.accumulate(x, 1, dtype=bool).dtype == bool
+
+
+def test_functions_made_of_the_same_are_equal():
+    def joined(x, y):
+        return x + y
+
+    first, again = (lnp.frompyfunc(joined, 2, 1, identity=0) for _ in range(2))
+    assert first == again and hash(first) == hash(again)
+    assert first != lnp.frompyfunc(joined, 2, 1) and first != lnp.frompyfunc(max, 2, 1, identity=0)

@@ -133,7 +133,7 @@ def conj(x: Any) -> Tensor:
     """Complex conjugate; a real x gives a complex result, as in JAX."""
     t = to_tensor(x)
     if t.dtype.kind != "c":
-        return complex(t, mul(t, like(t, 0)))
+        return complex(t, mul(t, 0))
     return complex(real(t), neg(imag(t)))
 
 
@@ -224,8 +224,7 @@ def clamp(min: Any, x: Any, max: Any) -> Tensor:
 
 def exp2(x: Any) -> Tensor:
     """2 to the x."""
-    t = to_tensor(x)
-    return _core.elementwise("power", like(t, 2), t)
+    return _core.elementwise("power", 2, to_tensor(x))
 
 
 def integer_pow(x: Any, y: int) -> Tensor:
@@ -260,8 +259,7 @@ def pow(x: Any, y: Any) -> Tensor:
 
 def reciprocal(x: Any) -> Tensor:
     """1 / x."""
-    t = to_tensor(x)
-    return _core.elementwise("divide", like(t, 1), t)
+    return _core.elementwise("divide", 1, to_tensor(x))
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Tensor:

@@ -301,12 +301,16 @@ def scatter_apply(
 def rng_bit_generator(
     key: Any, shape: Sequence[int], dtype: Any = "uint32", algorithm: str = "THREE_FRY"
 ) -> tuple[Tensor, Tensor]:
-    """(new state, random bits) from the Threefry state uint64[2] (key, counter)."""
+    """(new state, random bits) from the Threefry state uint64[2] (key, counter), or its halves uint32[4]."""
+    given = to_tensor(key)
+    halves = given.dtype == "uint32"
+    if halves and given.shape != (4,):
+        raise ValueError(f"a state is uint32[4] or uint64[2], not {describe(given)}")
     state, bits = _core.op(
         "rng_bit_generator",
-        [to_tensor(key)],
+        [ew.bitcast_convert_type(reshape(given, (2, 2)), "uint64") if halves else given],
         rng_algorithm=algorithm,
         dtype=dtypes.name_of(dtype),
         shape=ints(shape),
     )
-    return state, bits
+    return reshape(ew.bitcast_convert_type(state, "uint32"), (4,)) if halves else state, bits

@@ -159,16 +159,60 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Tensor:
     return fori_loop(0, p.shape[-1], swap, start)
 
 
-def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Tensor, Tensor]:
-    """(Q, R) with orthonormal columns in Q and an upper triangular R.
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Tensor, ...]:
+    """(Q, R) with orthonormal columns in Q and an upper triangular R; with `pivoting` (Q, R, p) for the columns in the
+    order p, in which the diagonal of R gets smaller.
 
     No derivative with `full_matrices` for more rows than columns: the added columns are not determined.
     """
-    if pivoting:
-        raise NotImplementedError("qr with pivoting is not supported; use svd where the rank matters")
     (a,), wanted = matrices("qr", x)
+    a, *order = in_column_order(a) if pivoting else (a,)
     q, r = _core.matrix_qr([a], full_matrices)
-    return restored(q, wanted), restored(r, wanted)
+    return restored(q, wanted), restored(r, wanted), *order
+
+
+def in_column_order(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices with their columns in the order of pivots, and that order: next is the column of which most is left
+    beside the columns before it. The order has no derivative.
+    """
+    from lamina.lax import stop_gradient
+    from lamina.numpy._sorting import take_along_axis
+
+    order = over_batch(_column_order, _in_double(stop_gradient(a)))
+    return take_along_axis(a, getitem(order, (Ellipsis, None, slice(None))), -1), order
+
+
+def _in_double(a: Tensor) -> Tensor:
+    return astype(a, "complex128" if a.dtype.kind == "c" else "float64")
+
+
+def over_batch(f: Callable[[Tensor], Any], a: Tensor) -> Any:
+    """`f` of each matrix."""
+    from lamina._transforms import vmap
+
+    for _ in range(a.ndim - 2):
+        f = vmap(f)
+    return f(a)
+
+
+def _column_order(a: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+    from lamina.lax._control import fori_loop
+
+    places = lnp.arange(a.shape[1], dtype="int32")
+
+    def step(k: Any, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        left, order = state
+        squares = where(places < k, -1.0, lnp.sum(lnp.abs(left) ** 2, 0))
+        best = lnp.argmax(squares)
+        turned = where(places == k, best, where(places == best, k, places))
+        left, order = lnp.take(left, turned, 1), lnp.take(order, turned)
+        column = lnp.take(left, k, 1)
+        most = lnp.max(squares)
+        shares = lnp.matmul(conj(column), left) / where(most > 0, most, 1.0)
+        return where(places > k, left - lnp.outer(column, shares), left), order
+
+    return fori_loop(0, min(a.shape), step, (a, places))[1]
 
 
 def _reflections(a: Tensor, taus: Tensor) -> tuple[Tensor, Tensor]:
@@ -382,9 +426,61 @@ def principal_root(x: Any) -> Tensor:
     return _routine("sqrtm", [a])[0]
 
 
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Hermitian matrices by reflections as tridiagonal ones: (packed, d, e, taus).
+
+    `d` and `e` are the diagonals of Q^H a Q; below them (above, if not `lower`, as the triangle that is read) `packed`
+    holds the vectors of the reflections that Q is the product of, and `taus` their scales, as LAPACK does.
+    """
+    from lamina.numpy._shape import flip
+
+    (x,), wanted = matrices("tridiagonal", a, square=True)
+    turned = (lambda t, *axes: t) if lower else (lambda t, *axes: flip(t, axes))
+    packed, d, e, taus = over_batch(_tridiagonal, turned(_in_double(x), -2, -1))
+    part = "float32" if wanted in ("complex64", "float32") else "float64" if x.dtype.itemsize > 4 else wanted
+    return (
+        astype(turned(packed, -2, -1), wanted),
+        astype(turned(d, -1), part),
+        astype(turned(e, -1), part),
+        astype(turned(taus, -1), wanted),
+    )
+
+
+def _tridiagonal(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of the lower triangle of one matrix."""
+    from lamina import numpy as lnp
+    from lamina.lax._control import fori_loop
+
+    n = a.shape[0]
+    places = lnp.arange(n, dtype="int32")
+    below = tril(a, -1)
+    whole = below + adjoint(below) + lnp.diag(lnp.real(lnp.diagonal(a)))
+
+    def step(k: Any, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        whole, packed, e, taus = state
+        column = lnp.take(whole, k, 1)
+        first, rest = lnp.take(column, k + 1), where(places > k + 1, column, 0)
+        size = lnp.sum(lnp.abs(rest) ** 2)
+        done = (size == 0) & (lnp.imag(first) == 0)
+        found = -lnp.copysign(lnp.sqrt(lnp.abs(first) ** 2 + size), lnp.real(first))
+        found = where(done, lnp.real(first), found)
+        tau = where(done, 0, (found - first) / where(done, 1, found))
+        v = where(places == k + 1, 1, rest / where(done, 1, first - found))
+        whole = whole - conj(tau) * lnp.outer(v, lnp.matmul(conj(v), whole))
+        whole = whole - tau * lnp.outer(lnp.matmul(whole, v), conj(v))
+        kept = where(places > k + 1, v, where(places == k + 1, found, lnp.take(packed, k, 1)))
+        return whole, packed.at[:, k].set(kept), e.at[k].set(found), taus.at[k].set(tau)
+
+    few = max(n - 1, 0)
+    state = (whole, a, lnp.zeros((few,), "float64"), lnp.zeros((few,), a.dtype))
+    whole, packed, e, taus = fori_loop(0, few, step, state) if few else state
+    d = lnp.real(lnp.diagonal(whole))
+    return where(eye(n, dtype="bool"), lnp.diag(d), packed), d, e, taus
+
+
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Tensor:
     """x with a x = b for tridiagonal matrices a of diagonals dl, d, du, all of n elements; dl[0] and du[-1] are not
-    used. By Thomas' algorithm, without a choice of pivots.
+    used. Of two neighbouring rows the one with the larger element is the pivot.
 
     With `perturb_singular`, pivots are at least eps times the largest element of their matrix, so that x is finite.
     """
@@ -406,35 +502,37 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     front = lambda x, axis: moveaxis(x, axis, 0)  # noqa: E731
     column = lambda x: reshape(x, (*x.shape, 1))  # noqa: E731
     low, mid, up, y = front(low, -1), front(mid, -1), front(up, -1), front(y, -2)
+    last = reshape(lnp.arange(n) == n - 1, (n, *[1] * (up.ndim - 1)))
+    up = where(last, 0, up)
 
-    def down(carry: Any, row: Any) -> Any:
-        ratio, value = carry
-        a, c, e, f = row
-        pivot = c - a * ratio
-        if least is not None:
-            near = where(pivot == 0, least, lnp.sign(pivot) * least)
-            pivot = where(lnp.abs(pivot) < least, near, pivot)
-        following = (e / pivot, (f - column(a) * value) / column(pivot))
-        return following, following
+    def pivot(p: Tensor) -> Tensor:
+        if least is None:
+            return p
+        near = where(p == 0, least, lnp.sign(p) * least)
+        return where(lnp.abs(p) < least, near, p)
 
-    start = (mid[0] * 0, y[0] * 0)
-    first = where(reshape(_first(n), (n, *[1] * (low.ndim - 1))), 0, low)
-    _, (ratios, values) = scan(down, start, (first, mid, up, y))
+    def down(above: Any, row: Any) -> Any:
+        """Of two rows, from the column of the upper one's diagonal on: the pivot's, and what is left of the other."""
+        p, q, f = above
+        a, c, e, g = row
+        swap = lnp.abs(a) > lnp.abs(p)
+        # The upper row is p, q, 0 and the lower one a, c, e.
+        top = (pivot(where(swap, a, p)), where(swap, c, q), where(swap, e, 0), where(column(swap), g, f))
+        share = where(swap, p, a) / top[0]
+        rest = where(swap, q, c) - share * top[1], where(swap, 0, e) - share * top[2]
+        return (*rest, where(column(swap), f, g) - column(share) * top[3]), top
 
-    def back(x: Any, row: Any) -> Any:
-        ratio, value = row
-        x = value - column(ratio) * x
-        return x, x
+    (p, _, f), rows = scan(down, (mid[0], up[0], y[0]), (low[1:], mid[1:], up[1:], y[1:]))
 
-    last = where(reshape(_first(n, n - 1), (n, *[1] * (low.ndim - 1))), 0, ratios)
-    _, out = scan(back, y[0] * 0, (last, values), reverse=True)
-    return moveaxis(out, 0, -2)
+    def back(following: Any, row: Any) -> Any:
+        next_, second = following
+        p, q, r, f = row
+        x = (f - column(q) * next_ - column(r) * second) / column(p)
+        return (x, next_), x
 
-
-def _first(n: int, at: int = 0) -> Tensor:
-    from lamina.numpy._common import iota
-
-    return iota("int32", [n], 0) == at
+    x = f / column(pivot(p))
+    _, before = scan(back, (x, x * 0), rows, reverse=True)
+    return moveaxis(lnp.concatenate([before, x[None]]), 0, -2)
 
 
 def symmetric_product(
@@ -468,6 +566,7 @@ __all__ = [
     "svd",
     "symmetric_product",
     "triangular_solve",
+    "tridiagonal",
     "tridiagonal_solve",
 ]
 _results.own(globals())

@@ -64,7 +64,7 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
         )
     if copy is False and not is_tensor:
         try:
-            t = from_dlpack(a, device=device, copy=False)
+            t = from_dlpack(_as_exporter(a), device=device, copy=False)
         except (TypeError, BufferError) as e:
             raise ValueError(
                 f"{type(a).__name__} cannot become a Tensor without a copy ({e}); leave copy out"
@@ -76,6 +76,18 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
             f"{a.dtype} elements cannot become {dtypes.name_of(dtype)} without a copy; leave copy out"
         )
     return _devices.placed(_core.copy(t) if copy else t, device)
+
+
+def _as_exporter(a: Any) -> Any:
+    """What has memory that Python's buffers show, as an object that hands it on; others as they are."""
+    if hasattr(a, "__dlpack__"):
+        return a
+    import numpy as np
+
+    try:
+        return np.asarray(memoryview(a))
+    except TypeError:
+        return a
 
 
 def copy(a: Any) -> Tensor:
@@ -173,6 +185,8 @@ def arange(
         v.dtype.name for v in (start, stop, step) if getattr(v, "ndim", None) == 0 and not _core.is_number(v)
     ]
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
+    if any(isinstance(v, complex) for v in (start, stop, step)):
+        raise ValueError(f"arange counts along the real numbers, not from {start} to {stop} by {step}")
     if step == 0:
         raise ValueError("arange needs a step other than 0")
     n = max(0, math.ceil((stop - start) / step))
@@ -292,11 +306,19 @@ def geomspace(
     return out if dtype is None else astype(out, dtype)
 
 
+def _diagonal_mask(shape: Sequence[int], k: Any, direction: str) -> Tensor:
+    """How the column of the k-th diagonal compares with each column. A traced `k` is part of the program."""
+    if isinstance(k, Tensor) and k.ndim == 0 and k.dtype.kind in "iu" and not _core.forceable(k):
+        k = ew("minimum", ew("maximum", astype(k, "int64"), -shape[0]), shape[1])
+        k = astype(k, "int32")
+    else:
+        k = min(max(operator.index(k), -shape[0]), shape[1])  # beyond, there is no diagonal
+    return ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction=direction)
+
+
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """Ones on the k-th diagonal of an N x M array of zeros."""
-    shape, k = shape_of((N, N if M is None else M)), operator.index(k)
-    k = min(max(k, -shape[0]), shape[1])  # beyond, there is no diagonal
-    mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
+    """Ones on the k-th diagonal of an N x M array of zeros; `k` may be traced."""
+    mask = _diagonal_mask(shape_of((N, N if M is None else M)), k, "EQ")
     return _devices.placed(astype(mask, dtype or default_float()), device)
 
 
@@ -306,9 +328,8 @@ def identity(n: int, dtype: Any = None) -> Tensor:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
-    """Ones at and below the k-th diagonal."""
-    shape, k = shape_of((N, N if M is None else M)), operator.index(k)
-    mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="GE")
+    """Ones at and below the k-th diagonal; `k` may be traced."""
+    mask = _diagonal_mask(shape_of((N, N if M is None else M)), k, "GE")
     return astype(mask, dtype or default_float())
 
 
@@ -316,7 +337,7 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> Tensor:
     t = to_tensor(m)
     if t.ndim < 2:
         raise ValueError(f"{name} needs at least 2 dimensions, not shape {t.shape}")
-    mask = tri(*t.shape[-2:], k=k if lower else k - 1, dtype="bool")
+    mask = _diagonal_mask(t.shape[-2:], k, "GE" if lower else "GT")
     zero = full_of(0, t.dtype.name, t.shape)
     return select(mask, t, zero) if lower else select(mask, zero, t)
 

@@ -80,8 +80,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` with another element type, a copy; `copy` is the array API's and changes nothing."""
-    return _devices.placed(to_tensor(x, dtype), device)
+    """`x` with another element type (None: the default float), a copy; `copy` is the array API's and changes nothing."""
+    return _devices.placed(to_tensor(x, float if dtype is None else dtype), device)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -223,7 +223,9 @@ class iinfo:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the element type, of an array or given itself, is complex."""
+    """Whether the element type, of an array or given itself, is complex; None has none, and is not."""
+    if x is None:
+        return False
     try:
         return shaped(x).dtype.kind == "c"
     except TypeError:

@@ -225,21 +225,19 @@ def exp2(x: Any) -> Tensor:
 
 def log2(x: Any) -> Tensor:
     """Logarithm to base 2."""
-    return _in_base(inexact(x), 2)
+    return _by_parts(log(x), math.log(2))
 
 
 def log10(x: Any) -> Tensor:
     """Logarithm to base 10."""
-    return _in_base(inexact(x), 10)
+    return _by_parts(log(x), math.log(10))
 
 
-def _in_base(x: Tensor, base: int) -> Tensor:
-    t = ew("log", x)
-    if (
-        t.dtype.kind == "c"
-    ):  # by parts: a quotient of complex numbers has no infinite part beside a finite one
-        return ew("complex", real(t) / math.log(base), imag(t) / math.log(base))
-    return ew("divide", t, math.log(base))
+def _by_parts(t: Tensor, divisor: float) -> Tensor:
+    """`t` over a real number: of complex elements each part, as an infinite one leaves the other what it is."""
+    if t.dtype.kind != "c":
+        return ew("divide", t, divisor)
+    return ew("complex", ew("divide", real(t), divisor), ew("divide", imag(t), divisor))
 
 
 def square(x: Any) -> Tensor:
@@ -584,7 +582,8 @@ bitwise_not = bitwise_invert = invert
 
 def bitwise_count(x: Any) -> Tensor:
     """Number of one bits of |x|, uint8."""
-    return astype(ew("popcnt", absolute(x)), "uint8")
+    t = to_tensor(x)
+    return astype(t if t.dtype == "bool" else ew("popcnt", absolute(t)), "uint8")
 
 
 def isnan(x: Any) -> Tensor:
@@ -730,11 +729,11 @@ def gcd(x1: Any, x2: Any) -> Tensor:
 
 
 def lcm(x1: Any, x2: Any) -> Tensor:
-    """Least common multiple of integers."""
-    a, b = _integers(x1, x2, "lcm")
+    """Least common multiple of integers; one that does not fit the type wraps around."""
+    a, b = (absolute(t) for t in _integers(x1, x2, "lcm"))
     divisor = gcd(a, b)
     none = compare(divisor, 0, "EQ")
-    return select(none, 0, absolute(ew("multiply", ew("divide", a, select(none, 1, divisor)), b)))
+    return select(none, 0, ew("multiply", ew("divide", a, select(none, 1, divisor)), b))
 
 
 def _integers(x1: Any, x2: Any, name: str) -> list[Tensor]:

@@ -13,14 +13,15 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
 def _range(key: slice, what: str) -> Tensor:
-    """The numbers of start:stop:step; with an imaginary step nj, n numbers with both ends."""
+    """The numbers of start:stop:step; with an imaginary step nj, n numbers with both ends. None without any of them."""
     start = 0 if key.start is None else key.start
     step = 1 if key.step is None else key.step
-    if key.stop is None:
+    if key.stop is None and (key.start is not None or key.step is not None):
         raise ValueError(f"{what}: a slice needs its end, as in {what}[0:5]")
+    stop = 0 if key.stop is None else key.stop
     if isinstance(step, complex):
-        return linspace(start, key.stop, int(abs(step)))
-    return arange(start, key.stop, step)
+        return linspace(start, stop, int(abs(step)))
+    return arange(start, stop, step)
 
 
 class _Grid:
@@ -35,7 +36,7 @@ class _Grid:
             return _range(key, self._name)
         axes = [_range(k, self._name) for k in key]
         if not axes:
-            return to_tensor([]) if self._dense else []
+            return arange(0) if self._dense else []
         grids = meshgrid(*axes, indexing="ij", sparse=not self._dense)
         return stack(grids) if self._dense else list(grids)
 
@@ -58,8 +59,13 @@ class _Joined:
     def __getitem__(self, key: Any) -> Tensor:
         items = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, trans1d = self._options
+        line = ""
         if items and isinstance(items[0], str):
-            axis, ndmin, trans1d = self._directive(items.pop(0))
+            directive = items.pop(0)
+            if directive in ("r", "c"):
+                line = directive
+            else:
+                axis, ndmin, trans1d = self._directive(directive)
         parts = []
         for item in items:
             if isinstance(item, str):
@@ -78,7 +84,10 @@ class _Joined:
             parts.append(part)
         if not parts:
             raise ValueError(f"{self._name} needs something to join")
-        return concatenate(parts, axis)
+        joined = concatenate(parts, axis)
+        if line and joined.ndim == 1:  # a matrix in NumPy, which has two dimensions
+            return reshape(joined, (1, -1) if line == "r" else (-1, 1))
+        return joined
 
     def _directive(self, text: str) -> tuple[int, int, int]:
         try:
@@ -86,8 +95,8 @@ class _Joined:
             return (*numbers, *self._options[len(numbers) :])  # type: ignore[return-value]
         except ValueError:
             raise ValueError(
-                f"{self._name}: the directive {text!r} is not axis, ndmin and trans1d, as in '0,2,1' "
-                "(matrices are not supported: use 2-d arrays)"
+                f"{self._name}: the directive {text!r} is neither 'r' nor 'c' (a row or column of two dimensions), nor "
+                "axis, ndmin and trans1d, as in '0,2,1'"
             ) from None
 
 

@@ -657,6 +657,9 @@ def cov(
     from lamina.numpy._linear import matmul
     from lamina.numpy._shape import atleast_2d, concatenate, squeeze, transpose
 
+    if dtype is not None and dtypes.canonical(dtype).kind not in "fc":
+        raise ValueError(f"cov and corrcoef compute in a float or complex type, not {dtypes.name_of(dtype)}")
+
     def variables(v: Any) -> Tensor:
         t = inexact(in_type(v, dtype))
         if t.ndim > 2:

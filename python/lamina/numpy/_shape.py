@@ -411,6 +411,8 @@ def fliplr(m: Any) -> Tensor:
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     """A quarter turn, k times, in the plane of two axes."""
     t = to_tensor(m)
+    if t.ndim < 2:
+        raise ValueError(f"rot90 turns a plane, of which an array of shape {t.shape} has none")
     i, j = (canonical_axis(a, t.ndim) for a in axes)
     if i == j:
         raise ValueError(f"rot90 needs two different axes, not {axes}")

@@ -456,17 +456,20 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as one index per dimension.
 
     ValueError for indices out of range that are known; inside `jit` negative ones count from the end, and those outside
-    give the first or last element.
+    give the first or last element. The result has the type of `indices`, of which numbers make the default one.
     """
-    flat = _integers(indices, "unravel_index")
-    flat = astype(flat, "int32") if flat.dtype.itemsize < 4 else flat
+    given = _integers(indices, "unravel_index")
+    flat = astype(given, "int32") if given.dtype.itemsize < 4 else given
     dims = tuple(shape_of(shape))
     rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
     out = []
     for n in reversed(dims):
         out.append(e.remainder(rest, n))
         rest = e.floor_divide(rest, n)
-    return tuple(e.where(rest > 0, n - 1, e.where(rest < -1, 0, i)) for n, i in zip(dims, out[::-1]))
+    below = rest < -1 if given.dtype.kind == "i" else False
+    return tuple(
+        astype(e.where(rest > 0, n - 1, e.where(below, 0, i)), given.dtype) for n, i in zip(dims, out[::-1])
+    )
 
 
 def ravel_multi_index(
@@ -479,13 +482,14 @@ def ravel_multi_index(
 ) -> Tensor:
     """One index per dimension as flat indices, the last dimension running fastest (`order` "F": the first).
 
-    `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", or
-    ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError for another number of indices.
+    `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", "ignore"
+    (they are taken as they are), or ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError
+    for another number of indices.
     The result has the element type `dtype`, int32 or int64 by the number of elements without it.
     """
     modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
-    if wrong := [m for m in modes if m not in ("raise", "clip", "wrap")]:
-        raise ValueError(f"mode must be 'raise', 'clip' or 'wrap', not {wrong[0]!r}")
+    if wrong := [m for m in modes if m not in ("raise", "clip", "wrap", "ignore")]:
+        raise ValueError(f"mode must be 'raise', 'clip', 'wrap' or 'ignore', not {wrong[0]!r}")
     if order not in ("C", "F"):
         raise ValueError(f"order must be 'C' or 'F', not {order!r}")
     if not len(multi_index) == len(dims) == len(modes):
@@ -500,7 +504,7 @@ def ravel_multi_index(
         if m == "raise":
             i = checked(i, n, f"dimension {k}", negative=False, error=ValueError)
         i = astype(i, default_int() if small else "int64")
-        parts.append((e.remainder(i, n) if m == "wrap" else e.clip(i, 0, n - 1), n))
+        parts.append((i if m == "ignore" else e.remainder(i, n) if m == "wrap" else e.clip(i, 0, n - 1), n))
     out: Any = 0
     for i, n in parts if order == "C" else parts[::-1]:
         out = i + out * n

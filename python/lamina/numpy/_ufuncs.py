@@ -14,10 +14,13 @@ from lamina._indexing import broadcast, getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy import _reductions
-from lamina.numpy._common import canonical_axes, canonical_axis, compare, in_place, iota, select
+from lamina.numpy._common import canonical_axes, canonical_axis, compare, default_int, in_place, iota, select
 from lamina.numpy._shape import moveaxis
 
 __all__ = ["frompyfunc", "ufunc"]
+
+
+_NUMBERS = (_reductions.sum, _reductions.prod)
 
 
 class _HasMethods(type):
@@ -38,7 +41,7 @@ class ufunc(metaclass=_HasMethods):
         if nin < 0 or nout < 1:
             raise ValueError(f"a function of elements has arguments and results, not {nin} and {nout}")
         functools.update_wrapper(self, func)
-        self._counts, self._identity = (nin, nout), identity
+        self._func, self._counts, self._identity = func, (nin, nout), identity
         self._call: Callable[..., Any] = vectorize(func)
         self._updates = ""
         self._reduces: Callable[..., Tensor] | None = None
@@ -47,7 +50,7 @@ class ufunc(metaclass=_HasMethods):
     def _of(cls, f: Callable[..., Any], nin: int, identity: Any, updates: str, reduces: Any) -> ufunc:
         """The methods of a function that works on arrays already."""
         made = cls.__new__(cls)
-        made._counts, made._identity = (nin, 1), identity
+        made._func, made._counts, made._identity = f, (nin, 1), identity
         made.__name__, made._call, made._updates, made._reduces = f.__name__, f, updates, reduces
         return made
 
@@ -75,6 +78,15 @@ class ufunc(metaclass=_HasMethods):
         if len(args) != self.nin:
             raise TypeError(f"{self.__name__} takes {self.nin} arguments, not {len(args)}")
         return self._call(*args)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self._func, self._counts, self._identity
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
@@ -105,7 +117,7 @@ class ufunc(metaclass=_HasMethods):
             options = {"where": where, "keepdims": keepdims}
             if initial is not None:
                 options["initial"] = initial
-            if dtype is not None and self._reduces in (_reductions.sum, _reductions.prod):
+            if dtype is not None and self._reduces in _NUMBERS:
                 options["dtype"] = dtype
             if initial is None or self._reduces not in (_reductions.all, _reductions.any):
                 return self._reduces(x, axis, **options)
@@ -118,6 +130,11 @@ class ufunc(metaclass=_HasMethods):
             raise ValueError(f"{self.__name__}.reduce with `where` needs `initial`: it has no identity")
         out_ = self._folded(x, start, mask)
         return reshape(out_, [1 if d in axes else n for d, n in enumerate(shape)]) if keepdims else out_
+
+    def _counted(self, a: Any) -> Tensor:
+        """An array, of which sums and products are taken: truth values are numbers to them."""
+        x = to_tensor(a)
+        return astype(x, default_int()) if x.dtype == "bool" and self._reduces in _NUMBERS else x
 
     def _lined(self, x: Tensor, axes: list[int]) -> Tensor:
         """The axes as the first one, in row-major order."""
@@ -155,7 +172,7 @@ class ufunc(metaclass=_HasMethods):
         from lamina import lax
 
         self._binary("accumulate")
-        x = to_tensor(a) if dtype is None else as_type(a, dtype)
+        x = self._counted(a) if dtype is None else as_type(a, dtype)
         d = canonical_axis(axis, x.ndim)
         x = moveaxis(x, d, 0)
         if x.shape[0] == 0:
@@ -215,7 +232,7 @@ class ufunc(metaclass=_HasMethods):
         from lamina import lax
 
         self._binary("reduceat")
-        x = to_tensor(a) if dtype is None else as_type(a, dtype)
+        x = self._counted(a) if dtype is None else as_type(a, dtype)
         d = canonical_axis(axis, x.ndim)
         x, begin = moveaxis(x, d, 0), to_tensor(indices)
         if begin.ndim != 1 or begin.dtype.kind not in "iu":

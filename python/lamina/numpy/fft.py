@@ -90,9 +90,9 @@ def _transform(
 
 
 def _along_one(what: str, kind: str, a: Any, n: int | None, axis: int, norm: str | None) -> Tensor:
-    if not isinstance(axis, int):
-        axis = operator.index(axis)
-    return _transform(what, kind, a, None if n is None else [n], [axis], norm)
+    if isinstance(axis, (list, tuple)):
+        raise ValueError(f"{what} needs one axis, not {axis}: {what}n transforms along several")
+    return _transform(what, kind, a, None if n is None else [n], [operator.index(axis)], norm)
 
 
 def _along_many(
@@ -180,7 +180,7 @@ def irfftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str |
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `fft` belong to: 0, 1, ..., -2, -1 over n d."""
-    n = _length(n, "fftfreq")
+    n, d = _length(n, "fftfreq"), _spacing(d, "fftfreq")
     half = (n - 1) // 2 + 1
     k = concatenate([iota("int32", [half], 0), iota("int32", [n - half], 0) - n // 2])
     return _devices.placed(_frequencies(k, n, d, dtype), device)
@@ -188,15 +188,23 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> T
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `rfft` belong to: 0, 1, ..., n // 2 over n d."""
-    n = _length(n, "rfftfreq")
+    n, d = _length(n, "rfftfreq"), _spacing(d, "rfftfreq")
     return _devices.placed(_frequencies(iota("int32", [n // 2 + 1], 0), n, d, dtype), device)
 
 
 def _length(n: int, what: str) -> int:
+    if isinstance(n, (list, tuple)):
+        raise ValueError(f"{what}: n is an integer, not {n}")
     n = operator.index(n)
     if n < 1:
         raise ValueError(f"{what} needs a length of at least 1, not {n}")
     return n
+
+
+def _spacing(d: Any, what: str) -> Any:
+    if isinstance(d, (list, tuple)):
+        raise ValueError(f"{what}: d is a number, not {d}")
+    return d
 
 
 def _frequencies(k: Tensor, n: int, d: Any, dtype: Any) -> Tensor:

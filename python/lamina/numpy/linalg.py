@@ -188,9 +188,12 @@ def det(a: Any) -> Tensor:
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
-    """(sign, logarithm of the absolute value) of the determinant: the determinant is sign * exp(logabsdet)."""
-    if method not in (None, "lu"):
-        raise ValueError(f"slogdet: the method is 'lu', not {method!r}")
+    """(sign, logarithm of the absolute value) of the determinant: the determinant is sign * exp(logabsdet).
+
+    Both methods, "lu" and "qr", are the LU factorization.
+    """
+    if method not in (None, "lu", "qr"):
+        raise ValueError(f"slogdet: the method is 'lu' or 'qr', not {method!r}")
     return SlogdetResult(*lax_linalg.log_determinant(a))
 
 
@@ -208,7 +211,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     The default of `rtol` is max(m, n) times the machine epsilon. The derivative is that at constant rank.
     """
     if rtol is not None and rcond is not None:
-        raise TypeError("pinv: rtol and rcond are the same; give one of them")
+        raise ValueError("pinv: rtol and rcond are the same; give one of them")
     (x,), wanted = lax_linalg.matrices("pinv", a)
     limit = to_tensor(_cutoff(x, rcond if rtol is None else rtol))
     limit = limit.astype(real(x).dtype if x.dtype.kind == "c" else x.dtype)
@@ -436,6 +439,10 @@ def cond(x: Any, p: Any = None) -> Tensor:
 
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Tensor:
     """How many singular values exceed rtol times the largest one, or `tol`."""
+    if rtol is not None and tol is not None:
+        raise ValueError(
+            "matrix_rank: rtol is a share of the largest singular value and tol a value; give one of them"
+        )
     t = to_tensor(M)
     if t.ndim < 2:
         return _reductions.any(t != 0).astype("int32")

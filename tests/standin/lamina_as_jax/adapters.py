@@ -571,9 +571,10 @@ def istft(*args: Any, **kwargs: Any) -> Any:
 
 
 def index_take(src: Any, idxs: Any, axes: Any) -> Any:
-    """Elements at indices along axes, which go first."""
+    """Elements at indices along axes, which go first; those out of range are the first or last."""
     moved = lm.numpy.moveaxis(src, axes, range(len(axes)))
-    return wrapped(lm.numpy.asarray)(moved[tuple(idxs)])
+    within = tuple(lm.numpy.clip(i, 0, n - 1) for i, n in zip(idxs, moved.shape))
+    return wrapped(lm.numpy.asarray)(moved[within])
 
 
 def _misfits(prefix: Any, x: Any, path: str) -> Iterator[str]:

@@ -18,7 +18,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _TypeAndValue(TypeError, ValueError):
-    """What is a ValueError to Lamina and a TypeError to JAX."""
+    """What is a ValueError to Lamina and a TypeError to JAX, or the other way round."""
+
+
+class _TypeAndIndex(TypeError, IndexError):
+    """What is an IndexError to one of them and a TypeError to the other."""
 
 
 def _sizes(text: str) -> str:
@@ -168,6 +172,19 @@ def _results(found: re.Match[str], what: str, further: str, end: str) -> str:
     return f"{text}\n(got fwd output type {given} which doesn't match the function's)" if backward else text
 
 
+# Names of Lamina's ops and types in texts, and what JAX calls them.
+_OF_OPS = {"popcnt": "population_count", "remainder": "rem"}
+_OF_TYPES = {
+    "pred": "bool",
+    **{
+        f"{s}{n}": f"{name}{n}"
+        for s, name in (("s", "int"), ("u", "uint"), ("f", "float"))
+        for n in (4, 8, 16, 32, 64)
+    },
+    "bf16": "bfloat16",
+    "c64": "complex64",
+    "c128": "complex128",
+}
 _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
@@ -175,7 +192,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"a Tensor, number or array is needed, not Float0", "float0s do not support any operations by design."),
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
-    (r"(?P<what>an index|\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
+    (r"(?P<what>an index) needs the value of (?P<described>\S+), which is being traced", _no_value, _TypeAndIndex),
+    (r"(?P<what>\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
     (r"(?P<described>\w+\[[\d,]*\])\)? (?:depends on .* and branches are not specialized|has no single truth value|"
      r"depends on an argument of a vmap)", r"Attempted boolean conversion of traced array with shape \g<described>."),
     (r"was traced inside a jit or vmap that has ended|belongs to a jit or vmap trace that has ended",
@@ -196,6 +214,16 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      f"{'empty array' if '0' in re.findall(r'[0-9]+', m[1]) else 'array with more than one element'} is ambiguous."),
     (r"too many indices: the array has (\d+) dimensions?, but (\d+) were indexed",
      r"Too many indices: array is \1-dimensional, but \2 were indexed"),
+    (r"index (-?\d+) is out of bounds for axis (\d+) with size 0", "non-empty jnp.take needs elements to take from."),
+    (r"index (-?\d+) is out of bounds for axis (\d+) with size (\d+)",
+     r"index \1 out of bounds for axis \2 with size \3"),
+    (r"an index is an integer, a slice, \.\.\., None, or an integer or boolean array, not str: (.*)",
+     r"JAX does not support string indexing; got idx=\1", _TypeAndIndex),
+    (r"an index is an integer, a slice, \.\.\., None, or an integer or boolean array, not (\w+): (.*)|"
+     r"arrays used as indices must be integer or boolean, not (\w+)",
+     lambda m: f"Indexer must have integer or boolean type, got indexer with type {m[1] or m[3]}", _TypeAndIndex),
+    (r"^a boolean mask \S+ gives a result whose shape depends on its values",
+     "Array boolean indices must be concrete.", _TypeAndIndex),
     # jit
     (r"^donated to \S+ in vain: (.*?)\. No", r"Some donated buffers were not usable: \1."),
     (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
@@ -364,6 +392,74 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: f"{m[1] or m[2]}-bit floats do not support implicit promotion"),
     (r"^a shape (?:is an integer or a sequence of integers|needs integers known)",
      "Shapes must be 1D sequences of concrete values of integer type."),
+    (r"^a shape has no negative sizes: (.*)",
+     r"broadcast_in_dim shape must have every element be nonnegative, got \1.", _TypeAndValue),
+    (r"^broadcast_in_dim\(.*\): broadcast_dimensions \S+ has \d+ entries where",
+     "broadcast_in_dim broadcast_dimensions must have length equal to operand ndim.", _TypeAndValue),
+    (r"^broadcast_in_dim\(\w+\[(.*?)\]\): broadcast_dimensions \S+ must lie in 0\.\.(\d+)",
+     lambda m: "broadcast_in_dim target broadcast shape must have equal or higher rank to the operand shape."
+     if int(m[2]) < m[1].count(",") else
+     "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions.", _TypeAndValue),
+    (r"^broadcast_in_dim\(.*\): dimension \d+ of size \d+ cannot be spread",
+     "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their corresponding dimensions in the "
+     "target broadcast shape", _TypeAndValue),
+    (r"^broadcast_in_dim\(.*\): broadcast_dimensions \S+ names dimension",
+     "broadcast_in_dim broadcast_dimensions must not contain duplicates.", _TypeAndValue),
+    (r"^dimensions (-?\d+) is out of range for an array of rank (\d+)",
+     r"axis \1 is out of bounds for array of dimension \2"),
+    (r"^cannot squeeze dimension (\d+) of \w+\[(.*)\]: its size",
+     lambda m: f"cannot select an axis to squeeze out which has size not equal to one, got shape={_sizes(m[2])} and "
+     f"dimensions=({m[1]},)"),
+    (r"^dimensions needs integers known when the program is recorded, not \(None,\)",
+     "'NoneType' object cannot be interpreted as an integer"),
+    (r"^reduce_window\(.*\): initial value 0 is \w+\[(.*?)\] where",
+     lambda m: "reduce_window expected init_values to be scalars but init_values have shapes "
+     f"[{_sizes(m[1])}].", _TypeAndValue),
+    (r"^padding (\(.*\)) is not \d+ pairs", r"padding argument is no sequence of pairs, got \1"),
+    (r"^lax\.pad of \S+ needs", "length of padding_config must equal the number of axes of operand."),
+    (r"^sizes \((.*-.*)\) do not add up", r"Sizes passed to split must be nonnegative, got [\1]"),
+    (r"^window_strides \S+ needs one entry for each",
+     "conv_general_dilated window and window_strides must have the same number of dimensions.", _TypeAndValue),
+    (r"^(\w+)\((\w+)\[.*\): is defined for .* elements, not (\w+)",
+     lambda m: f"{_OF_OPS.get(m[1], m[1])} does not accept dtype {_OF_TYPES.get(m[3], m[3])}."),
+    (r"^(arg\w+) of no elements", r"attempt to get \1 of an empty sequence"),
+    (r"^the integer (\d+) does not fit (\w+), its type", r"Python int \1 too large to convert to \2"),
+    (r"^the Python integer (-?\d+) does not fit the element type (\w+)", r"Python integer \1 out of bounds for \2"),
+    (r"^\[\(.*\)\] is not an element type", "JAX only supports number, bool, and string dtypes."),
+    (r"^(\d+) is not an element type",
+     r"Cannot interpret '\1' as a data type. Did you accidentally write `jax.numpy.{name}{args}` when you meant "
+     r"`jax.numpy.{name}({args})`?"),
+    (r"^a shape cannot depend on argument",
+     "Shapes must be 1D sequences of concrete values of integer type.\nIf using `jit`, try using `static_argnums` or "
+     "applying `jit` to smaller subfunctions."),
+    (r"^rot90 turns a plane, of which an array of shape (\(.*?\))",
+     r"rot90 requires its first argument to have ndim at least two, but got first argument of shape \1"),
+    (r"^pad in mode '(\w+)' has no option '(\w+)'", r"unsupported keyword arguments for mode '\1': {\2}"),
+    (r"^pad mode (.*?); use", r"Unimplemented padding mode \1 for np.pad."),
+    (r"the directive .* is neither 'r' nor 'c'", "could not understand directive."),
+    (r"^cov and corrcoef compute in", "{name}: dtype must be a subclass of float or complex."),
+    (r"^arange needs known numbers", "It arose in the jnp.arange argument 'stop'."),
+    (r"^arange counts along the real numbers",
+     "Passing complex start/stop/step to jnp.arange is no longer supported."),
+    (r"^(hypot) is not defined for complex", r"jnp.\1 is not well defined for complex-valued inputs.", _TypeAndValue),
+    (r"not list: \[.*None.*\]$", "None is not a valid value for jnp.array", _TypeAndValue),
+    (r"^take_along_axis needs integer indices, not (\w+)",
+     r"take_along_axis indices must be of integer type, got \1"),
+    (r"^(?:i?r?|i?h?)fft needs one axis, not (.*): ",
+     r"jax.numpy.fft.{name} does not support multiple axes. Please use jax.numpy.fft.{name}n. Got axis = \1."),
+    (r"^fftfreq: n is an integer, not (.*)$|^rfftfreq: n is an integer, not (.*)$",
+     lambda m: f"The n argument of jax.numpy.fft.{{name}} only takes an int. Got n = {m[1] or m[2]}."),
+    (r"^r?fftfreq: d is a number, not (.*)$",
+     r"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = \1."),
+    (r"^random\.categorical cannot draw", "Number of samples without replacement cannot exceed number of categories."),
+    (r"^the norm of vectors has no order (.*)$", r"Invalid order \1 for vector norm."),
+    (r"^convolution_matrix: mode is", "mode must be one of 'full', 'same', 'valid'."),
+    (r"^helmert: n is at least 1", "n must be a positive integer."),
+    (r"^dft: dtype is", "dtype must be a complex floating-point type."),
+    (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)",
+     r"unravel function given array of dtype \2, but expected dtype \1"),
+    (r"^pinv: rtol and rcond", "pinv: only one of rtol and rcond may be specified."),
+    (r"^matrix_rank: rtol is", "matrix_rank: only one of tol or rtol may be specified."),
     (r"the padding value must be", "padding_value must be a scalar of the operand's type."),
     (r"^reduce\(.*initial value \d+ is \S+ where", "reduce found non-scalar initial value."),
     (r"^lax\.reduce has .* initial values of another structure",
@@ -458,7 +554,8 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
         found = pattern.search(text)
         if found is None:
             continue
-        first = phrase(found) if callable(phrase) else found.expand(phrase).replace("{name}", name)
+        first = phrase(found) if callable(phrase) else found.expand(phrase)
+        first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
         if "not a valid JAX type" in first and len(args) > 1:
             places = [i for i, a in enumerate(args) if type(a).__name__ == found[1]]
             if places:

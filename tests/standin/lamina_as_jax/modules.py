@@ -17,6 +17,7 @@ from lamina._stages import ArgumentInfo
 
 from lamina_as_jax import (
     adapters,
+    array_api,
     avals,
     example_libraries,
     internals,
@@ -28,6 +29,7 @@ from lamina_as_jax import (
     rnn,
     scalars,
     settings,
+    shape_rules,
     sharding,
     stateful,
     surroundings,
@@ -175,6 +177,7 @@ def install() -> None:
             "fori_loop": adapters.fori_loop,
             "create_token": avals.create_token,
             "AccuracyMode": adapters.AccuracyMode,
+            **shape_rules.NAMES,
             **keys.lax_names(),
             **_primitives(),
         },
@@ -256,6 +259,7 @@ def _numpy() -> None:
     )
     own.update({n: getattr(lnp, n) for n in ("pi", "e", "inf", "nan", "euler_gamma")}, newaxis=None)
     own.update(__array_api_version__=lnp.__array_api_version__)
+    own.update(__array_namespace_info__=array_api.Info)
     _put("jax.numpy", [lnp], own)
     _put("jax.numpy.linalg", [lnp.linalg])
     _put("jax.numpy.fft", [lnp.fft])

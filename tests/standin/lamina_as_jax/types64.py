@@ -12,15 +12,20 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
 import numpy as np
-from lamina import _core, _members, dtypes
+from lamina import _core, _indexing, _members, dtypes
 from lamina._core import Tensor
+from lamina._objects import BUILTIN
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe as described
+from lamina._tensor import to_tensor
 
 from lamina_as_jax import messages
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
+
+
+_NUMBERS = (bool, int, float, complex)
 
 
 class _State:
@@ -82,6 +87,8 @@ def argument(x: Any) -> Any:
         return x if name == x.dtype.name else x.astype(name)
     if isinstance(x, (list, tuple)):
         new = [argument(v) for v in x]
+        if t is list and any(isinstance(v, np.generic) for v in x) and any(type(v) in _NUMBERS for v in x):
+            return [v if type(v) in _NUMBERS else to_tensor(v) for v in new]  # whose type is that of all
         if all(a is b for a, b in zip(new, x, strict=True)):
             return x
         return t(*new) if hasattr(x, "_fields") else t(new)
@@ -327,6 +334,48 @@ def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _indexed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Elements at an index. TypeError for a list in its place."""
+    told = messages.telling(f)
+
+    @functools.wraps(f)
+    def call(x: Tensor, key: Any) -> Any:
+        if isinstance(key, list) and key and not _asked_by_lamina():
+            nested = any(not isinstance(k, (int, np.generic)) for k in key)
+            raise TypeError(
+                "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+                f"`arr[{'tuple' if nested else 'array'}(seq)]` instead of `arr[seq]`."
+            )
+        return told(x, key)
+
+    return call
+
+
+def _as_numpys(x: Any) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)(map(_as_numpys, x))
+    return np.asarray(x) if type(x) is Tensor else x
+
+
+def _numpys_ufunc(of_lamina: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's functions of elements give NumPy's arrays, as all do; operators beside NumPy's arrays are JAX's."""
+
+    def call(x: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(isinstance(i, (np.ndarray, np.generic)) for i in inputs):
+            return of_lamina(x, ufunc, method, *inputs, **options)
+        return getattr(ufunc, method)(*map(_as_numpys, inputs), **options)
+
+    return call
+
+
+def _numpys_function(x: Tensor, f: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What NumPy's function does with any object: it asks for the method of its name, or makes an array of it."""
+    inner = f._implementation
+    if isinstance(inner, BUILTIN):
+        args, kwargs = map(_as_numpys, args), {k: _as_numpys(v) for k, v in kwargs.items()}
+    return inner(*args, **kwargs)
+
+
 def _show_dtypes() -> None:
     """``x.dtype`` is a dtype of NumPy's, which equals Lamina's and, unlike it, has NumPy's class and hash."""
     own = Tensor.dtype.__get__
@@ -347,7 +396,8 @@ def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
     enable(_State.x64)
-    names += ["__array_ufunc__"]
+    Tensor.__array_ufunc__ = _numpys_ufunc(_method(Tensor.__array_ufunc__))
+    Tensor.__array_function__ = _numpys_function
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
@@ -357,6 +407,10 @@ def install() -> None:
             setattr(Tensor, name, _method(method))
     for name in ("__int__", "__float__", "__complex__"):
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
+    Tensor.__getitem__ = _indexed(Tensor.__getitem__)
+    _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
+    for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
+        setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()

@@ -207,9 +207,12 @@ def qr(
     """(Q, R) with a = Q R; mode "full", "economic" (k = min(m, n) columns) or "r": only (R,).
 
     "raw": ((reflections, scales), R), without derivative. "full" has no derivative for more rows than columns.
+    With `pivoting` the order p of the columns stands last: a[:, p] = Q R, in which the diagonal of R gets smaller.
     """
     if pivoting:
-        raise NotImplementedError("qr with pivoting is not supported; use svd where the rank matters")
+        (x,), wanted = lax_linalg.matrices("qr", a)
+        ordered, order = lax_linalg.in_column_order(x)
+        return *qr(lax_linalg.restored(ordered, wanted), mode=mode), order
     if mode == "raw":
         (x,), _ = lax_linalg.matrices("qr", a)
         packed, scales = _core.matrix_routine("lamina.geqrf", [x])
@@ -236,14 +239,16 @@ def qr_multiply(
     conjugate: bool = False,
     overwrite_a: bool = False,
     overwrite_c: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """(c Q, R), or (Q c, R) for mode "left", with the Q of k columns; of its conjugate if `conjugate`."""
+) -> tuple[Tensor, ...]:
+    """(c Q, R), or (Q c, R) for mode "left", with the Q of k columns; of its conjugate if `conjugate`. With `pivoting`
+    also the order of the columns, as in `qr`.
+    """
     if mode not in ("left", "right"):
         raise ValueError(f"qr_multiply: mode is 'left' or 'right', not {mode!r}")
-    q, r = qr(a, mode="economic", pivoting=pivoting)
+    q, r, *order = qr(a, mode="economic", pivoting=pivoting)
     q = conj(q) if conjugate else q
     (y,) = promote_inexact(c)
-    return (matmul(q, y) if mode == "left" else matmul(y, q)), r
+    return (matmul(q, y) if mode == "left" else matmul(y, q)), r, *order
 
 
 def svd(

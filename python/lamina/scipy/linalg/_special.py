@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from lamina import dtypes
 from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import describe, to_tensor
@@ -40,7 +41,7 @@ def _vector(x: Any, what: str) -> Tensor:
     t = to_tensor(x)
     if t.ndim < 1:
         t = reshape(t, (1,))
-    if t.shape[-1] == 0 and what != "toeplitz":
+    if t.shape[-1] == 0 and what not in ("toeplitz", "hankel", "circulant"):
         raise ValueError(f"{what} needs a vector of at least one element, not {describe(t)}")
     return t
 
@@ -69,6 +70,8 @@ def hankel(c: Any, r: Any = None) -> Tensor:
     c, r = (c, r) if r is None else as_operands(c, r)
     column = _vector(c, "hankel")
     column, row = promote(column, column * 0 if r is None else _vector(r, "hankel"))
+    lead = broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = (broadcast_to(v, (*lead, v.shape[-1])) for v in (column, row))
     line = concatenate([column, getitem(row, (Ellipsis, slice(1, None)))], -1)
     i, j = _places(column.shape[-1], row.shape[-1])
     return _by_index(line, i + j)
@@ -79,7 +82,7 @@ def circulant(c: Any) -> Tensor:
     v = _vector(c, "circulant")
     n = v.shape[-1]
     i, j = _places(n, n)
-    return _by_index(v, (i - j) % n)
+    return _by_index(v, (i - j) % max(n, 1))
 
 
 def companion(a: Any) -> Tensor:
@@ -101,25 +104,28 @@ def fiedler(a: Any) -> Tensor:
 
 
 def fiedler_companion(a: Any) -> Tensor:
-    """A pentadiagonal matrix with the eigenvalues of `companion`."""
+    """A pentadiagonal matrix with the eigenvalues of `companion`; the last dimension of `a` holds the coefficients."""
     (v,) = promote_inexact(a)
-    if v.ndim != 1:
-        raise ValueError(f"fiedler_companion needs a vector, not {describe(v)}")
-    if v.shape[0] <= 1:
-        return zeros((0,), v.dtype)
-    v = v / v[0]
-    n = v.shape[0] - 1
+    if v.ndim < 1:
+        raise ValueError(f"fiedler_companion needs coefficients, not {describe(v)}")
+    n = v.shape[-1] - 1
+    if n < 1:
+        return zeros((*v.shape[:-1], 0, 0) if v.ndim > 1 else (0,), v.dtype)
+    v = v / getitem(v, (Ellipsis, slice(0, 1)))
     if n == 1:
-        return reshape(-v[1], (1, 1))
+        return reshape(-getitem(v, (Ellipsis, 1)), (*v.shape[:-1], 1, 1))
     # Coefficients stand beside the diagonal, above it in even rows and below it in odd columns; ones two places off.
     coefficient = {(0, 0): 1, **{(i, i + 1): i + 2 for i in range(0, n - 1, 2)}}
     coefficient |= {(j + 1, j): j + 2 for j in range(1, n - 1, 2)}
     ones = {(1, 0), *((i, i + 2) for i in range(0, n - 2, 2)), *((j + 2, j) for j in range(1, n - 2, 2))}
-    rows = [
-        [-v[coefficient[i, j]] if (i, j) in coefficient else v[0] * ((i, j) in ones) for j in range(n)]
-        for i in range(n)
+    places = [(i, j) for i in range(n) for j in range(n)]
+    terms = [
+        -getitem(v, (Ellipsis, coefficient[at]))
+        if at in coefficient
+        else getitem(v, (Ellipsis, 0)) * (at in ones)
+        for at in places
     ]
-    return stack([stack(row) for row in rows])
+    return reshape(stack(terms, -1), (*v.shape[:-1], n, n))
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Tensor:
@@ -143,6 +149,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Tensor:
     """The matrix of the Fourier transform of n elements; scale "sqrtn" or "n": divided by it."""
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}")
+    if dtype is not None and dtypes.canonical(dtype).kind != "c":
+        raise ValueError(f"dft: dtype is a complex type, not {dtypes.name_of(dtype)}")
     n = operator.index(n)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     roots = [complex(*_root(k, n)) / divisor for k in range(n)]
@@ -168,6 +176,8 @@ def hadamard(n: int, dtype: Any = int) -> Tensor:
 def helmert(n: int, full: bool = False) -> Tensor:
     """Helmert's matrix of n columns, without its constant first row unless `full`."""
     n = operator.index(n)
+    if n < 1:
+        raise ValueError(f"helmert: n is at least 1, not {n}")
     rows = [[1 / math.sqrt(n)] * n] if full else []
     for i in range(1, n):
         size = math.sqrt(i * (i + 1))
