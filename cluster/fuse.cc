@@ -30,9 +30,6 @@ bool is_same_space(Op op) {
 }
 bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
-// They take the time of a few other operations, and less than a trip through memory.
-bool is_quotient_of_floats(const Node& n) { return n.op() == Op::divide && hlo::is_float(n.type()->dtype); }
-
 // Ops of an index that are computed again by each kernel that has a gather with it.
 constexpr int kIndexOps = 16;
 constexpr const char* kAsksManyPieces = "each of its many pieces would be asked for every element";
@@ -137,7 +134,7 @@ class Fuser {
       const LoopRole role = loop_role(*n);
       if (role == LoopRole::kMap) {
         int cost = 1;
-        bool dear = (n->def().flags & hlo::kDear && !is_quotient_of_floats(*n)) || is_element_gather(*n);
+        bool dear = (n->def().flags & hlo::kDear && !is_cheap_quotient(*n)) || is_element_gather(*n);
         for (Operand o : n->operands()) {
           const int p = position_.at(o.node());
           if (anchor_of_[p] >= 0) continue;
@@ -160,6 +157,14 @@ class Fuser {
       a.is_root = roots_.contains(n);
       anchors_.push_back(a);
     }
+  }
+
+  // A quotient of floats takes the time of a few other operations, which is less than a trip through memory.
+  // One that others spread is stored all the same: what is made of it stays cheap.
+  bool is_cheap_quotient(const Node& n) const {
+    const auto& users = uses_[position_.at(&n)];
+    return n.op() == Op::divide && hlo::is_float(n.type()->dtype) &&
+           std::ranges::all_of(users, [](const Node* u) { return u->def().is_elementwise(); });
   }
 
   bool inlines(const Node* n, int cost, bool dear) {

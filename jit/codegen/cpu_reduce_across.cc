@@ -26,8 +26,7 @@ constexpr int64_t kPrefetchRows = 8;
 // segments early.
 constexpr int64_t kPrefetchSegments = 2;
 // Lanes, and vectors of columns, that are in registers together where the body has at most so many
-// instructions; of the columns that do not fill so many vectors, kAcrossRest lanes
-// of one vector.
+// instructions; of a block that does not fill so many vectors, kAcrossRest lanes of one.
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4, kAcrossRest = 8;
 constexpr size_t kMostAcross = 6;
 
@@ -294,15 +293,19 @@ Value* Across::chunk(const Block& block, Value* start, Value* count) {
 void Across::lanes_in_registers(const Block& block, Value* start, Value* count) {
   f_.if_then(b_.CreateICmpSGT(count, f_.i64(0)), [&] {
     const int64_t part = static_cast<int64_t>(vectors_) * width_;
-    Value* columns = b_.CreateSub(block.column_end, block.column);
-    Value* rest = b_.CreateAdd(block.column, b_.CreateSub(columns, b_.CreateURem(columns, f_.i64(part))));
-    f_.loop(block.column, rest, f_.i64(part), [&](Value* i) {
-      part_in_registers(block, start, count, i, vectors_, kAcrossRegisters / vectors_, nullptr);
-    });
-    f_.loop(rest, block.column_end, f_.i64(width_), [&](Value* i) {
-      Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
-      part_in_registers(block, start, count, i, 1, kAcrossRest, mask);
-    });
+    Value* last = b_.CreateSub(block.column_end, f_.i64(part));
+    Value* whole = b_.CreateICmpSGE(last, block.column);
+    // The last part begins earlier and makes some columns again.
+    f_.loop(block.column, b_.CreateSelect(whole, block.column_end, block.column), f_.i64(part),
+            [&](Value* i) {
+              Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
+              part_in_registers(block, start, count, begin, vectors_, kAcrossRegisters / vectors_, nullptr);
+            });
+    f_.loop(b_.CreateSelect(whole, block.column_end, block.column), block.column_end, f_.i64(width_),
+            [&](Value* i) {
+              Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
+              part_in_registers(block, start, count, i, 1, kAcrossRest, mask);
+            });
   });
 }
 

@@ -194,9 +194,9 @@ def numpy(x: Tensor) -> Any:
 
 
 def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    _core.raise_stopped(x)
     if _bounds.pending.checks:  # one that failed when the buffer was asked for is told, once
         _bounds.run_pending()
-    _core.raise_stopped(x)
     a = numpy(x)
     if dtype is not None and a.dtype != dtype:
         return a.astype(dtype)
