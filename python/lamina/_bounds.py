@@ -38,6 +38,9 @@ class _Range(NamedTuple):
 class _Pending(threading.local):
     def __init__(self) -> None:
         self.checks: list[tuple[Tensor, _Range, _source.Spot | None]] = []
+        self.failed: BaseException | None = (
+            None  # what the first of them raised, which a caller may have hidden
+        )
 
 
 pending = _Pending()
@@ -120,10 +123,19 @@ def run_pending(keep: bool = False) -> None:
     for i, check in enumerate(checks):
         try:
             _run(check)
-        except BaseException:
+        except BaseException as e:
             pending.checks = checks[i if keep else i + 1 :]
+            pending.failed = e if keep and isinstance(e, check[1].error) else None
             _core.note_checks(bool(pending.checks))
             raise
+
+
+def told(e: BaseException) -> None:
+    """Forgets the check that raised `e`, or the same at another look, which the user gets to see now."""
+    failed, pending.failed = pending.failed, None
+    if type(e) is type(failed) and e.args == failed.args:
+        del pending.checks[:1]
+        _core.note_checks(bool(pending.checks))
 
 
 def _run(check: tuple[Tensor, _Range, _source.Spot | None]) -> None:

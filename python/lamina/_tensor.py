@@ -194,8 +194,12 @@ def numpy(x: Tensor) -> Any:
 
 
 def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    _core.raise_stopped(x)
-    if _bounds.pending.checks:  # one that failed when the buffer was asked for is told, once
+    try:
+        _core.raise_stopped(x)
+    except BaseException as e:
+        _bounds.told(e)
+        raise
+    if _bounds.pending.checks:
         _bounds.run_pending()
     a = numpy(x)
     if dtype is not None and a.dtype != dtype:
