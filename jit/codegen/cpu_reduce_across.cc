@@ -56,8 +56,13 @@ class Across : public CpuReduction {
 
   bool in_registers() const;
   bool may_be_dense() const;
-  bool is_of_columns(const Access& a) const;
-  DType type_of(uint64_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
+  bool loads(uint32_t access) const {
+    return std::ranges::any_of(
+        kernel_.body, [&](const KernelInstr& i) { return i.op == KernelOp::kLoad && i.imm == access; });
+  }
+  // Whether the access tells columns apart and not rows.
+  bool is_of_columns(uint32_t access) const;
+  DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
   Value* is_dense(const Block& block);
   void spread_columns(const Block& block);
   void choose(const Block& block, Value* total);
@@ -76,6 +81,7 @@ class Across : public CpuReduction {
   llvm::IRBuilder<>& b_;
   const int64_t columns_;
   CpuTree tree_;
+  const Variance variance_{kernel_};
   const unsigned width_;  // lanes of a vector
   const unsigned vectors_ = std::min<unsigned>(kAcrossVectors, kBlockColumnsOfSeveral / width_);  // of a part
   const bool masked_ =
@@ -90,10 +96,10 @@ void Across::emit(const CpuBounds& bounds) {
   tree_.enter();
   if (may_be_dense()) {
     dense_rows_ = tree_.new_level();
-    for (const KernelInstr& i : kernel_.body)
-      if (i.op == KernelOp::kLoad && is_of_columns(kernel_.accesses[i.imm]))
-        spread_.emplace_back(static_cast<uint32_t>(i.imm),
-                             f_.at_entry().CreateAlloca(f_.prims().memory_type(type_of(i.imm), 1),
+    for (uint32_t access = 0; access < kernel_.accesses.size(); ++access)
+      if (loads(access) && is_of_columns(access))
+        spread_.emplace_back(access,
+                             f_.at_entry().CreateAlloca(f_.prims().memory_type(type_of(access), 1),
                                                         f_.i64(tree_.lanes() * kBlockColumnsOfSeveral)));
   }
   const int rank = kernel_.parallel_rank;
@@ -147,12 +153,9 @@ bool Across::may_be_dense() const {
          });
 }
 
-// Whether the access tells columns apart and not rows.
-bool Across::is_of_columns(const Access& a) const {
-  const auto along = [&](int dim) {
-    return std::ranges::any_of(a.terms, [&](const AccessTerm& t) { return t.dim == dim; });
-  };
-  return along(kernel_.parallel_rank - 1) && !along(kernel_.parallel_rank);
+bool Across::is_of_columns(uint32_t access) const {
+  return variance_.access(access, kernel_.parallel_rank - 1) &&
+         !variance_.access(access, kernel_.parallel_rank);
 }
 
 // Lets a long row of the tree's lanes read what is the same for all of them.

@@ -73,8 +73,7 @@ class LaneConvolution {
     absl::StatusOr<BufferRef> buffer =
         context_.scratch->allocate(per_task * plan_.tasks * static_cast<int64_t>(sizeof(T)) + 64);
     if (!buffer.ok()) return buffer.status();
-    T* const scratch = reinterpret_cast<T*>(
-        (reinterpret_cast<uintptr_t>(pointer((*buffer)->address())) + 63) & ~uintptr_t{63});
+    T* const scratch = at_line(static_cast<T*>(pointer((*buffer)->address())));
     const int64_t strips = plan_.strips(), items = plan_.blocks * plan_.images * strips;
     context_.parallel(plan_.tasks, [&](int64_t task) {
       Part part(plan_, scratch + task * per_task);
@@ -137,6 +136,21 @@ class LaneConvolution {
     for (int32_t at : window)
       for (int64_t f = 0; f < plan_.features; ++f)
         terms_.push_back(at + static_cast<int32_t>(f * plan_.lanes));
+  }
+
+  // Runs along the last dimension, in row-major order: `body(at, begin, end)` with the indices `at` of the
+  // other dimensions. Of the first dimension there are [first, last), of dimension d size(d).
+  template <typename Size, typename Body>
+  void each_run(int64_t first, int64_t last, Size size, Body body) const {
+    const size_t others = plan_.dims.size() - 1;
+    std::vector<int64_t> at(others, 0);
+    if (others == 0) return body(at, first, last);
+    at[0] = first;
+    while (at[0] < last) {
+      body(at, int64_t{0}, size(others));
+      size_t d = others - 1;
+      while (++at[d] == size(d) && d > 0) at[d--] = 0;
+    }
   }
 
   // Output lines from `line0` on, of one image and one block.
@@ -209,82 +223,62 @@ class LaneConvolution {
     const int64_t lane_stride = shape_.batch_groups > 1 ? shape_.output_batch() * shape_.input_batch_stride
                                                         : plan_.features * shape_.input_feature_stride;
     const int64_t data = group0 * lane_stride + image * shape_.input_batch_stride;
-    const size_t rank = plan_.dims.size();
-    const hlo::ConvDim& x = plan_.dims[rank - 1];
+    const hlo::ConvDim& x = plan_.dims.back();
     const int64_t element = plan_.features * plan_.lanes;
-    // Of the last dimension this part lies in the input; where there is one dimension, a line is a position.
-    const int64_t x0 = rank == 1 ? first : 0, x1 = rank == 1 ? last : plan_.width[rank - 1];
-    const int64_t low =
-        std::clamp(ceil_div(std::max<int64_t>(x0 - x.pad_low, 0), x.input_dilation), int64_t{0}, x.input);
-    const int64_t past = x1 - x.pad_low;
-    const int64_t high = past <= 0 ? low : std::clamp((past - 1) / x.input_dilation + 1, low, x.input);
-    std::vector<int64_t> p(rank, 0);
-    p[0] = first;
     T* to = part.input;
-    for (;;) {
+    const auto width = [&](size_t d) { return plan_.width[d]; };
+    each_run(first, last, width, [&](const std::vector<int64_t>& p, int64_t x0, int64_t x1) {
       int64_t at = data;
+      // Elements [low, high) of the run lie within it.
+      const int64_t low =
+          std::clamp(ceil_div(std::max<int64_t>(x0 - x.pad_low, 0), x.input_dilation), int64_t{0}, x.input);
+      const int64_t past = x1 - x.pad_low;
+      const int64_t high = past <= 0 ? low : std::clamp((past - 1) / x.input_dilation + 1, low, x.input);
       bool inside = low < high;
-      for (size_t d = 0; d + 1 < rank; ++d) {
+      for (size_t d = 0; d < p.size(); ++d) {
         const hlo::ConvDim& dim = plan_.dims[d];
         const int64_t q = p[d] - dim.pad_low;
         inside = inside && q >= 0 && q % dim.input_dilation == 0 && q / dim.input_dilation < dim.input;
         at += q / dim.input_dilation * dim.input_stride;
       }
-      if (!inside) {
-        std::fill_n(to, (x1 - x0) * element, T{});
-      } else {
-        const int64_t begin = low * x.input_dilation + x.pad_low - x0, count = high - low;
-        if (x.input_dilation == 1) {
-          std::fill_n(to, begin * element, T{});
-          std::fill_n(to + (begin + count) * element, (x1 - x0 - begin - count) * element, T{});
-        } else {
-          std::fill_n(to, (x1 - x0) * element, T{});
-        }
-        for (int64_t f = 0; f < plan_.features; ++f)
-          pack(to + begin * element + f * plan_.lanes, element * x.input_dilation, input_,
-               at + f * shape_.input_feature_stride + low * x.input_stride, lane_stride, groups,
-               x.input_stride, count);
-      }
+      T* const run = to;
       to += (x1 - x0) * element;
-      if (rank == 1) return;
-      size_t d = rank - 2;
-      while (++p[d] == (d == 0 ? last : plan_.width[d])) {
-        if (d == 0) return;
-        p[d--] = 0;
+      const int64_t begin = low * x.input_dilation + x.pad_low - x0, count = high - low;
+      if (!inside || x.input_dilation != 1) {
+        std::fill(run, to, T{});
+        if (!inside) return;
+      } else {
+        std::fill_n(run, begin * element, T{});
+        std::fill(run + (begin + count) * element, to, T{});
       }
-    }
+      for (int64_t f = 0; f < plan_.features; ++f)
+        pack(run + begin * element + f * plan_.lanes, element * x.input_dilation, input_,
+             at + f * shape_.input_feature_stride + low * x.input_stride, lane_stride, groups, x.input_stride,
+             count);
+    });
   }
 
   // Lines [tap0, tap1) of the window.
   void pack_filter(const Part& part, int64_t tap0, int64_t tap1) const {
     const int64_t group0 = part.block * plan_.lanes, groups = groups_of(part.block);
     const int64_t lane_stride = plan_.columns * shape_.filter_output_stride;
-    const size_t rank = plan_.dims.size();
-    const hlo::ConvDim& x = plan_.dims[rank - 1];
-    const int64_t x0 = rank == 1 ? tap0 : 0, count = rank == 1 ? tap1 - tap0 : x.filter;
+    const hlo::ConvDim& x = plan_.dims.back();
     const int64_t term = plan_.columns * plan_.lanes;
-    std::vector<int64_t> w(rank, 0);
-    w[0] = tap0;
+    const auto place = [](const hlo::ConvDim& d, int64_t w) {
+      return (d.reversed ? d.filter - 1 - w : w) * d.filter_stride;
+    };
     T* to = part.filter;
-    for (;;) {
-      int64_t at = group0 * lane_stride + (x.reversed ? x.filter - 1 - x0 : x0) * x.filter_stride;
-      for (size_t d = 0; d + 1 < rank; ++d) {
-        const hlo::ConvDim& dim = plan_.dims[d];
-        at += (dim.reversed ? dim.filter - 1 - w[d] : w[d]) * dim.filter_stride;
-      }
+    const auto size = [&](size_t d) { return plan_.dims[d].filter; };
+    each_run(tap0, tap1, size, [&](const std::vector<int64_t>& w, int64_t x0, int64_t x1) {
+      int64_t at = group0 * lane_stride + place(x, x0);
+      for (size_t d = 0; d < w.size(); ++d) at += place(plan_.dims[d], w[d]);
       for (int64_t f = 0; f < plan_.features; ++f)
         for (int64_t m = 0; m < plan_.columns; ++m)
           pack(to + (f * plan_.columns + m) * plan_.lanes, plan_.features * term, filter_,
                at + f * shape_.filter_input_stride + m * shape_.filter_output_stride, lane_stride, groups,
-               x.reversed ? -x.filter_stride : x.filter_stride, count);
-      to += count * plan_.features * term;
-      if (rank == 1) return;
-      size_t d = rank - 2;
-      while (++w[d] == (d == 0 ? tap1 : plan_.dims[d].filter)) {
-        if (d == 0) return;
-        w[d--] = 0;
-      }
-    }
+               x.reversed ? -x.filter_stride : x.filter_stride, x1 - x0);
+      to += (x1 - x0) * plan_.features * term;
+    });
   }
 
   // Output feature `m` of every group of the block, [position][lane] as it was made.
@@ -294,23 +288,14 @@ class LaneConvolution {
     const int64_t lane_stride = plan_.columns * shape_.output_feature_stride;
     const int64_t data =
         group0 * lane_stride + m * shape_.output_feature_stride + image * shape_.output_batch_stride;
-    const size_t rank = plan_.dims.size();
-    const hlo::ConvDim& x = plan_.dims[rank - 1];
-    const int64_t x0 = rank == 1 ? line0 : 0, count = rank == 1 ? line1 - line0 : x.output;
-    std::vector<int64_t> o(rank, 0);
-    o[0] = line0;
-    for (;;) {
+    const hlo::ConvDim& x = plan_.dims.back();
+    const auto size = [&](size_t d) { return plan_.dims[d].output; };
+    each_run(line0, line1, size, [&](const std::vector<int64_t>& o, int64_t x0, int64_t x1) {
       int64_t at = data + x0 * x.output_stride;
-      for (size_t d = 0; d + 1 < rank; ++d) at += o[d] * plan_.dims[d].output_stride;
-      store_run(sums, count, output_ + at, lane_stride, groups, x.output_stride);
-      sums += count * plan_.lanes;
-      if (rank == 1) return;
-      size_t d = rank - 2;
-      while (++o[d] == (d == 0 ? line1 : plan_.dims[d].output)) {
-        if (d == 0) return;
-        o[d--] = 0;
-      }
-    }
+      for (size_t d = 0; d < o.size(); ++d) at += o[d] * plan_.dims[d].output_stride;
+      store_run(sums, x1 - x0, output_ + at, lane_stride, groups, x.output_stride);
+      sums += (x1 - x0) * plan_.lanes;
+    });
   }
 
   void store_run(const T* sums, int64_t count, Out* to, int64_t lane_stride, int64_t groups,

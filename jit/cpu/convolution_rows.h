@@ -149,8 +149,7 @@ class RowConvolution {
     const int64_t bytes = (shared + per_task * plan_.tasks) * static_cast<int64_t>(sizeof(T)) + 64;
     absl::StatusOr<BufferRef> buffer = context_.scratch->allocate(bytes);
     if (!buffer.ok()) return buffer.status();
-    T* const scratch = reinterpret_cast<T*>(
-        (reinterpret_cast<uintptr_t>(pointer((*buffer)->address())) + 63) & ~uintptr_t{63});
+    T* const scratch = at_line(static_cast<T*>(pointer((*buffer)->address())));
     if (!plan_.across) {
       const int64_t panels = plan_.panels(), pieces = ceil_div(plan_.k, kPackedTerms);
       context_.parallel(shape_.groups() * panels * pieces, [&](int64_t i) {

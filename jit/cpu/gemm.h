@@ -58,6 +58,12 @@ inline constexpr int64_t kWorkPerThread = 1 << 20;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The first place from `p` on where a cache line begins.
+template <typename T>
+T* at_line(T* p) {
+  return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
+}
+
 // How one problem is cut; the same for every batch element.
 template <typename T>
 struct GemmPlan {
@@ -104,12 +110,9 @@ template <typename T, typename A, typename B, typename Out, typename Store>
 void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const GemmSize& s, const A& a,
                  const B& b, const GemmOutput<Out>& out, Store store, const KernelContext& context,
                  int64_t m0, int64_t m1, int64_t n0, int64_t n1, T* scratch) {
-  const auto align = [](T* p) {
-    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
-  };
-  T* const b_pack = align(scratch);
-  T* const a_pack = align(b_pack + plan.b_elements);
-  T* const c_aside = align(a_pack + plan.a_elements);
+  T* const b_pack = at_line(scratch);
+  T* const a_pack = at_line(b_pack + plan.b_elements);
+  T* const c_aside = at_line(a_pack + plan.a_elements);
   for (int64_t jc = n0; jc < n1; jc += plan.nc) {
     const int64_t nc = std::min(plan.nc, n1 - jc);
     for (int64_t ic = m0; ic < m1; ic += plan.mc) {

@@ -38,9 +38,8 @@ class _Range(NamedTuple):
 class _Pending(threading.local):
     def __init__(self) -> None:
         self.checks: list[tuple[Tensor, _Range, _source.Spot | None]] = []
-        self.failed: BaseException | None = (
-            None  # what the first of them raised, which a caller may have hidden
-        )
+        # What the first of them raised, which a caller may have hidden.
+        self.failed: BaseException | None = None
 
 
 pending = _Pending()
