@@ -78,6 +78,7 @@ set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_baseline.cc ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_fma.cc
   ${CMAKE_SOURCE_DIR}/hlo/scalar/complex.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels.cc
   ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx512.cc
+  ${CMAKE_SOURCE_DIR}/jit/cpu/sort_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/sort_kernels_avx512.cc
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # lamina_optimize_less(TARGET): no loop of it works on elements, and the last optimizations would take a fifth of its

@@ -7,9 +7,11 @@
 #include <limits>
 #include <type_traits>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
 #include "jit/cpu/box_copy.h"
+#include "jit/cpu/integer_sort.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
 #include "jit/kernel/sort_order.h"
@@ -23,11 +25,11 @@ using hlo::Node;
 
 // Elements sorted by one task; tasks are cut by size only.
 constexpr int64_t kSortTask = 16 * 1024;
-// Below this an insertion sort beats counting digits.
-constexpr int64_t kInsertion = 40;
-// From here digits of 11 bits beat digits of 8.
-constexpr int64_t kWideDigits = 8192;
 
+// Lines of up to so many bytes are copied in blocks where their elements are apart.
+constexpr int64_t kBlockLine = 64 * 1024, kCacheLine = 64;
+// Elements of short lines that are sorted together.
+constexpr int64_t kShortLines = 2048;
 // So many times fewer elements than there are, and they are selected before they are sorted.
 constexpr int64_t kFew = 8;
 // Elements whose keys are made together, and of which one look finds that none is wanted.
@@ -44,66 +46,27 @@ struct Record {
   }
 };
 
-template <typename K>
-void insertion_sort(Record<K>* r, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    const Record<K> x = r[i];
-    int64_t at = i;
-    for (; at > 0 && x.key < r[at - 1].key; --at) r[at] = r[at - 1];
-    r[at] = x;
-  }
-}
-
-// Stable, least significant digit first, leaving out digits that all keys share. The result is in the first
-// array.
-template <int kBits, typename K>
-void radix_sort(Record<K>* r, Record<K>* spare, int64_t n, const KernelContext& context) {
-  constexpr int kDigits = (8 * sizeof(K) + kBits - 1) / kBits;
-  constexpr K kMask = (K{1} << kBits) - 1;
-  std::vector<uint32_t> counts(size_t{kDigits} << kBits, 0);
-  for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < kDigits; ++d) ++counts[(size_t(d) << kBits) + ((r[i].key >> (d * kBits)) & kMask)];
-  Record<K>*from = r, *to = spare;
-  for (int d = 0; d < kDigits && !context.cancelled(); ++d) {
-    uint32_t* const count = counts.data() + (size_t(d) << kBits);
-    if (count[(from[0].key >> (d * kBits)) & kMask] == static_cast<uint64_t>(n)) continue;
-    uint32_t sum = 0;
-    for (size_t b = 0; b <= kMask; ++b) sum += std::exchange(count[b], sum);
-    for (int64_t i = 0; i < n; ++i) to[count[(from[i].key >> (d * kBits)) & kMask]++] = from[i];
-    std::swap(from, to);
-  }
-  if (from != r) std::memcpy(static_cast<void*>(r), from, n * sizeof(Record<K>));
-}
-
-template <typename K>
-void sort_records(Record<K>* r, Record<K>* spare, int64_t n, const KernelContext& context) {
-  if (n <= kInsertion)
-    insertion_sort(r, n);
-  else if (n < kWideDigits)
-    radix_sort<8>(r, spare, n, context);
-  else
-    radix_sort<11>(r, spare, n, context);
-}
-
-// Turns a key's values into numbers that sort as the key says. NaNs go to either end, -0 to +0. Without
-// branches, so that the compiler can make vectors of it.
+// Turns a key's values into unsigned numbers that sort as the key says, and back. NaNs go to either end, -0
+// to +0. Without branches, so that the compiler can make vectors of it.
 template <typename T, typename K>
-class Encoder {
+class KeyCode {
  public:
-  explicit Encoder(const SortKey& key)
+  explicit KeyCode(const SortKey& key)
       : flipped_(key.descending ? static_cast<K>(~K{0}) : K{0}),
         nan_(key.nan == NanPlace::kFirst ? K{0} : static_cast<K>(~K{0})),
         places_nan_(key.nan != NanPlace::kUnordered) {}
 
-  K operator()(T value) {
-    constexpr K kTop = K{1} << (8 * sizeof(K) - 1);
+  K encode(T value) {
     if constexpr (std::is_floating_point_v<T>) {
       constexpr K kInfinity = std::bit_cast<K>(std::numeric_limits<T>::infinity());
       K bits = std::bit_cast<K>(value);
       const K is_nan = mask((bits & ~kTop) > kInfinity);
+      nans_ |= is_nan;
+      bits_of_nans_ |= bits & is_nan;
+      shared_by_nans_ &= bits | ~is_nan;
+      negative_zeros_ |= mask(bits == kTop);
       bits &= mask((bits & ~kTop) != 0);
       bits ^= mask((bits & kTop) != 0) | kTop;
-      nans_ |= is_nan;
       return static_cast<K>((nan_ & is_nan) | ((bits ^ flipped_) & ~is_nan));
     } else if constexpr (std::is_signed_v<T>) {
       return static_cast<K>(static_cast<K>(static_cast<int64_t>(value)) ^ kTop ^ flipped_);
@@ -111,19 +74,44 @@ class Encoder {
       return static_cast<K>(static_cast<K>(value) ^ flipped_);
     }
   }
+  // The value of which `key` was made, if all were `distinct`.
+  T decode(K key) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      const K is_nan = mask(key == nan_) & nans_;
+      K bits = key ^ flipped_;
+      bits ^= mask((bits & kTop) == 0) | kTop;
+      return std::bit_cast<T>(static_cast<K>((bits_of_nans_ & is_nan) | (bits & ~is_nan)));
+    } else if constexpr (std::is_signed_v<T>) {
+      return static_cast<T>(key ^ flipped_ ^ kTop);
+    } else {
+      return static_cast<T>(key ^ flipped_);
+    }
+  }
+
   // Whether it met NaNs that have no place.
   bool unordered() const { return nans_ != 0 && !places_nan_; }
+  // Whether values that it met and that are equal as keys have the same bits.
+  bool distinct() const { return negative_zeros_ == 0 && (nans_ == 0 || bits_of_nans_ == shared_by_nans_); }
+  // What another one met.
+  void add(const KeyCode& other) {
+    nans_ |= other.nans_;
+    bits_of_nans_ |= other.bits_of_nans_;
+    shared_by_nans_ &= other.shared_by_nans_;
+    negative_zeros_ |= other.negative_zeros_;
+  }
 
  private:
+  static constexpr K kTop = K{1} << (8 * sizeof(K) - 1);
   static K mask(bool set) { return static_cast<K>(K{0} - static_cast<K>(set)); }
 
-  K flipped_, nan_, nans_ = 0;
+  K flipped_, nan_;
+  K nans_ = 0, bits_of_nans_ = 0, shared_by_nans_ = static_cast<K>(~K{0}), negative_zeros_ = 0;
   bool places_nan_;
 };
 
 // f(T{}, K{}) with a key's type and the number it becomes.
 template <typename F>
-void with_key_type(DType type, F&& f) {
+auto with_key_type(DType type, F&& f) {
   switch (hlo::storage_type(type)) {
     case DType::kS8:
       return f(int8_t{}, uint32_t{});
@@ -148,127 +136,412 @@ void with_key_type(DType type, F&& f) {
   }
 }
 
+// Where the values of a key stand for one line, and the bytes between neighbours.
+struct KeyValues {
+  const std::byte* first;
+  int64_t stride;
+};
+
+// What the numbers of a line's keys are like.
+template <typename T, typename K>
+struct LineKeys {
+  KeyCode<T, K> code;
+  int differing_bits;  // so many low bits hold all that tells them apart
+};
+
+// Working memory that grows as it is asked for.
+class Space {
+ public:
+  template <typename T>
+  absl::StatusOr<T*> of(int64_t count, const KernelContext& context) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    if (bytes > bytes_) {
+      absl::StatusOr<BufferRef> made = context.scratch->allocate(bytes);
+      if (!made.ok()) return made.status();
+      buffer_ = *std::move(made);
+      bytes_ = bytes;
+    }
+    return static_cast<T*>(pointer(buffer_->address()));
+  }
+
+ private:
+  BufferRef buffer_;
+  int64_t bytes_ = -1;
+};
+
 struct Sort {
   std::vector<int64_t> widths;
-  std::vector<int64_t> input_offsets, input_strides, input_operands;  // of key inputs: in bytes, per element
-  int64_t length, step, lines, kept;                                  // kept: of a line, from the first on
+  std::vector<bool> positions;                         // operands that count the elements of a line
+  std::vector<int64_t> input_offsets, input_operands;  // of key inputs: the first in bytes
+  int64_t length, step, lines, kept;                   // kept: of a line, from the first on
   Region comparator;
   bool ordered = false;
   std::vector<SortKey> keys;
   std::vector<hlo::PreparedProgram> values;  // per key
+  int alone = -1;                            // the operand that is the only key by itself
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     if (lines * length == 0) return absl::OkStatus();
     const int64_t tasks = std::min(lines, lines * length / kSortTask + 1);
     std::vector<absl::Status> statuses(tasks);
     context.parallel(tasks, [&](int64_t t) {
-      statuses[t] = run_lines(in, out, lines * t / tasks, lines * (t + 1) / tasks, context);
+      State state;
+      state.context = context;
+      if (tasks > 1) state.context.parallel = {};
+      statuses[t] = run_lines(in, out, lines * t / tasks, lines * (t + 1) / tasks, state);
     });
     for (const absl::Status& s : statuses)
       if (!s.ok()) return s;
     return absl::OkStatus();
   }
 
-  // Working memory of one task.
+  // Working memory of one task, and the line it is at.
   struct State {
-    BufferRef records, order, merged, values, inputs;
+    KernelContext context;
+    std::vector<const std::byte*> in;  // the first element of the line
+    std::vector<std::byte*> out;
+    int64_t step;  // from one element of the line to the next
+    Space keys, items, order, next_order, merged, values, inputs, lines_in, lines_out;
+    IntegerSort<uint32_t> narrow;
+    IntegerSort<uint64_t> wide;
     std::optional<Region::Scratch> scratch;
     std::vector<const void*> args;
   };
 
   absl::Status run_lines(const void* const* in, void* const* out, int64_t begin, int64_t end,
-                         const KernelContext& context) const {
-    State state;
-    for (auto [buffer, bytes] :
-         {std::pair(&state.records, 2 * length * int64_t{16}), std::pair(&state.order, length * int64_t{8}),
-          std::pair(&state.values, length * int64_t{8}),
-          std::pair(&state.inputs,
-                    length * int64_t{8} * static_cast<int64_t>(std::max<size_t>(input_offsets.size(), 1)))}) {
-      absl::StatusOr<BufferRef> made = context.scratch->allocate(bytes);
-      if (!made.ok()) return made.status();
-      *buffer = *std::move(made);
-    }
-    int64_t* const order = static_cast<int64_t*>(pointer(state.order->address()));
-    for (int64_t line = begin; line < end; ++line) {
+                         State& state) const {
+    const size_t n = widths.size();
+    state.in.resize(n);
+    state.out.resize(n);
+    const int64_t width = *std::max_element(widths.begin(), widths.end());
+    const int64_t most = length * width <= kBlockLine ? kCacheLine / width : 1;
+    const bool follow = alone >= 0 && n == 1 && step == 1 && kept == length && length <= kShortLines / 2;
+    for (int64_t line = begin; line < end;) {
+      if (follow) {
+        const int64_t count = std::min(end - line, kShortLines / length);
+        if (absl::Status s = run_short(in, out, line, count, state); !s.ok()) return s;
+        line += count;
+        continue;
+      }
+      // Lines side by side are read and written together, by whole cache lines.
+      const int64_t count = std::clamp<int64_t>(std::min(end, line / step * step + step) - line, 1, most);
       const int64_t base = line / step * step * length + line % step;
-      if (!ordered || !(selects() ? select_by_key(in, base, order, state, context)
-                                  : sort_by_keys(in, base, order, state, context)))
-        if (absl::Status s = merge_sort(in, base, order, state, context); !s.ok()) return s;
-      if (context.cancelled()) return absl::CancelledError("the run was cancelled");
-      for (size_t i = 0; i < widths.size(); ++i)
-        permute(static_cast<const std::byte*>(in[i]) + base * widths[i],
-                static_cast<std::byte*>(out[i]) + base * widths[i], order, widths[i]);
+      const absl::Status status = step > 1 && count > 1 ? run_block(in, out, base, count, state)
+                                                        : run_line(in, out, base, step, state);
+      if (!status.ok()) return status;
+      line += step > 1 ? count : 1;
     }
     return absl::OkStatus();
   }
 
-  void permute(const std::byte* from, std::byte* to, const int64_t* order, int64_t width) const {
-    const auto move = [&]<typename T>(T) {
-      const T* f = reinterpret_cast<const T*>(from);
-      T* t = reinterpret_cast<T*>(to);
-      for (int64_t k = 0; k < kept; ++k) t[k * step] = f[order[k] * step];
-    };
-    switch (width) {
-      case 1:
-        return move(uint8_t{});
-      case 2:
-        return move(uint16_t{});
-      case 4:
-        return move(uint32_t{});
-      case 8:
-        return move(uint64_t{});
-      default:
-        for (int64_t k = 0; k < kept; ++k)
-          std::memcpy(to + k * step * width, from + order[k] * step * width, width);
+  absl::Status run_line(const void* const* in, void* const* out, int64_t base, int64_t apart,
+                        State& state) const {
+    place(in, out, base, apart, state);
+    return sort_line(state);
+  }
+  void place(const void* const* in, void* const* out, int64_t base, int64_t apart, State& state) const {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      state.in[i] = static_cast<const std::byte*>(in[i]) + base * widths[i];
+      state.out[i] = static_cast<std::byte*>(out[i]) + base * widths[i];
     }
+    state.step = apart;
   }
 
-  // Last key first; false if some key is NaN that has no place for it.
-  bool sort_by_keys(const void* const* in, int64_t base, int64_t* order, State& state,
-                    const KernelContext& context) const {
-    for (int64_t i = 0; i < length; ++i) order[i] = i;
-    bool unordered = false;
+  // Short lines that follow each other, of values alone.
+  absl::Status run_short(const void* const* in, void* const* out, int64_t line, int64_t count,
+                         State& state) const {
+    place(in, out, line * length, 1, state);
+    const absl::StatusOr<bool> sorted = with_key_type(
+        keys[0].type, [&]<typename T, typename K>(T, K) { return sort_values<T, K>(count, state); });
+    if (!sorted.ok()) return sorted.status();
+    for (const int64_t end = line + count; line < end && !*sorted; ++line)
+      if (absl::Status s = run_line(in, out, line * length, 1, state); !s.ok()) return s;
+    return absl::OkStatus();
+  }
+
+  absl::Status run_block(const void* const* in, void* const* out, int64_t base, int64_t count,
+                         State& state) const {
+    int64_t bytes = 0;
+    for (const int64_t width : widths) bytes += width * length * count;
+    const absl::StatusOr<std::byte*> from = state.lines_in.of<std::byte>(bytes, state.context);
+    const absl::StatusOr<std::byte*> to = state.lines_out.of<std::byte>(bytes, state.context);
+    for (const absl::StatusOr<std::byte*>* space : {&from, &to})
+      if (!space->ok()) return space->status();
+    std::vector<const void*> ins;
+    std::vector<void*> outs;
+    int64_t at = 0;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      ins.push_back(*from + at);
+      outs.push_back(*to + at);
+      copy_box({{length, step, 1}, {count, 1, length}}, in[i], base, *from + at, 0, widths[i]);
+      at += widths[i] * length * count;
+    }
+    for (int64_t line = 0; line < count; ++line)
+      if (absl::Status s = run_line(ins.data(), outs.data(), line * length, 1, state); !s.ok()) return s;
+    for (size_t i = 0; i < widths.size(); ++i)
+      copy_box({{kept, 1, step}, {count, length, 1}}, outs[i], 0, out[i], base, widths[i]);
+    return absl::OkStatus();
+  }
+
+  absl::Status sort_line(State& state) const {
+    absl::StatusOr<bool> sorted = false;
+    if (ordered) sorted = selects() ? select_by_key(state) : sort_by_keys(state);
+    if (sorted.ok() && !*sorted) sorted = merge_sort(state);
+    if (!sorted.ok()) return sorted.status();
+    return state.context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+  }
+
+  // By the keys, last one first; false if some key is NaN that has no place.
+  absl::StatusOr<bool> sort_by_keys(State& state) const {
+    if (alone >= 0 && widths.size() == 1) {
+      const absl::StatusOr<bool> sorted = with_key_type(
+          keys[0].type, [&]<typename T, typename K>(T, K) { return sort_values<T, K>(1, state); });
+      if (!sorted.ok() || *sorted) return sorted;
+    }
     for (size_t k = keys.size(); k-- > 0;) {
-      const SortKey& key = keys[k];
-      const auto [values_at, stride] = key_values(k, in, base, state);
-      with_key_type(key.type, [&]<typename T, typename K>(T, K) {
-        Record<K>* const records = static_cast<Record<K>*>(pointer(state.records->address()));
-        Encoder<T, K> encode(key);
-        for (int64_t i = 0; i < length; ++i) {
-          T value;
-          std::memcpy(&value, values_at + order[i] * stride, sizeof(T));
-          records[i] = {encode(value), static_cast<uint32_t>(order[i])};
-        }
-        unordered = encode.unordered();
-        if (unordered) return;
-        sort_records(records, records + length, length, context);
-        for (int64_t i = 0; i < length; ++i) order[i] = records[i].index;
-      });
-      if (unordered) return false;
+      const absl::StatusOr<bool> sorted = with_key_type(
+          keys[k].type, [&]<typename T, typename K>(T, K) { return sort_by_key<T, K>(k, state); });
+      if (!sorted.ok() || !*sorted) return sorted;
     }
     return true;
   }
 
+  // Lines that follow each other, or a line, of the only operand by itself; false if values are equal that
+  // differ in their bits, or if some has no place.
+  template <typename T, typename K>
+  absl::StatusOr<bool> sort_values(int64_t count, State& state) const {
+    const int64_t n = count * length;
+    const absl::StatusOr<K*> room =
+        state.keys.of<K>(n + IntegerSort<K>::spare(length, state.context), state.context);
+    if (!room.ok()) return room.status();
+    K* const numbers = *room;
+    const absl::StatusOr<LineKeys<T, K>> line =
+        encode<T, K>(0, nullptr, n, state, [=](int64_t i, K key) { numbers[i] = key; });
+    if (!line.ok()) return line.status();
+    if (line->code.unordered() || !line->code.distinct()) return false;
+    for (int64_t i = 0; i < count; ++i)
+      if constexpr (sizeof(K) == 4)
+        state.narrow.run(numbers + i * length, numbers + n, length, 0, state.context);
+      else
+        state.wide.run(numbers + i * length, numbers + n, length, 0, state.context);
+    decode(line->code, reinterpret_cast<T*>(state.out[0]), count > 1 ? n : kept, state,
+           [=](int64_t i) { return numbers[i]; });
+    return true;
+  }
+
+  // By key k, from state.order unless it is the first to be sorted by: the results by key 0, else
+  // state.order.
+  template <typename T, typename K>
+  absl::StatusOr<bool> sort_by_key(size_t k, State& state) const {
+    const uint32_t* before = nullptr;
+    if (k + 1 < keys.size()) {
+      std::swap(state.order, state.next_order);
+      before = *state.next_order.of<uint32_t>(length, state.context);
+    }
+    const absl::StatusOr<uint64_t*> room =
+        state.items.of<uint64_t>(length + IntegerSort<uint64_t>::spare(length, state.context), state.context);
+    if (!room.ok()) return room.status();
+    uint64_t* const items = *room;
+    // Items are bits of the key above the place where it stood.
+    const auto place_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(length - 1)));
+    const uint64_t place_mask = low_bits(place_bits);
+    std::optional<KeyCode<T, K>> code;
+    uint64_t shared_bits = 0;  // of all keys, above those in items
+    bool is_whole = true;      // all others are in items
+    if constexpr (sizeof(K) == 4) {
+      const absl::StatusOr<LineKeys<T, K>> line = encode<T, K>(
+          k, before, length, state,
+          [=](int64_t i, K key) { items[i] = uint64_t{key} << place_bits | static_cast<uint64_t>(i); });
+      if (!line.ok()) return line.status();
+      code = line->code;
+      if (code->unordered()) return false;
+      state.wide.run(items, items + length, length, place_bits, state.context);
+    } else {
+      const absl::StatusOr<K*> numbers = state.keys.of<K>(length, state.context);
+      if (!numbers.ok()) return numbers.status();
+      const absl::StatusOr<LineKeys<T, K>> line =
+          encode<T, K>(k, before, length, state, [to = *numbers](int64_t i, K key) { to[i] = key; });
+      if (!line.ok()) return line.status();
+      code = line->code;
+      if (code->unordered()) return false;
+      // The first bits that tell keys apart, as many as there is room for.
+      const int left_out = std::max(line->differing_bits + place_bits - 64, 0);
+      share_elements(state.context.parallel, length, [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          items[i] = (*numbers)[i] >> left_out << place_bits | static_cast<uint64_t>(i);
+      });
+      state.wide.run(items, items + length, length, place_bits, state.context);
+      if (left_out > 0) settle(items, *numbers, place_bits, left_out, state);
+      is_whole = left_out == 0;
+      shared_bits = (*numbers)[0] & ~low_bits(64 - place_bits);
+    }
+    if (k > 0 || before) {
+      const absl::StatusOr<uint32_t*> order = state.order.of<uint32_t>(length, state.context);
+      if (!order.ok()) return order.status();
+      share_elements(state.context.parallel, length, [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto place = static_cast<uint32_t>(items[i] & place_mask);
+          (*order)[i] = before ? before[place] : place;
+        }
+      });
+      for (size_t i = 0; k == 0 && i < widths.size(); ++i) permute(i, *order, low_bits(32), state);
+      return true;
+    }
+    for (size_t i = 0; i < widths.size(); ++i)
+      if (static_cast<int>(i) == alone && is_whole && code->distinct())
+        decode(*code, reinterpret_cast<T*>(state.out[i]), kept, state,
+               [=](int64_t at) { return static_cast<K>(shared_bits | items[at] >> place_bits); });
+      else
+        permute(i, items, place_mask, state);
+    return true;
+  }
+
+  // The first n values of a result from the number at each place.
+  template <typename T, typename K, typename Number>
+  void decode(const KeyCode<T, K>& code, T* to, int64_t n, State& state, const Number& number) const {
+    share_elements(state.context.parallel, n, [&](int64_t, int64_t begin, int64_t end) {
+      const KeyCode<T, K> local = code;
+      if (state.step == 1)
+        for (int64_t i = begin; i < end; ++i) to[i] = local.decode(number(i));
+      else
+        for (int64_t i = begin; i < end; ++i) to[i * state.step] = local.decode(number(i));
+    });
+  }
+
+  // Runs of items with equal first bits are sorted by the last ones of their keys.
+  template <typename K>
+  void settle(uint64_t* items, const K* line_keys, int place_bits, int left_out, State& state) const {
+    const uint64_t place_mask = low_bits(place_bits), key_mask = low_bits(left_out);
+    for (int64_t begin = 0, end; begin < length && !state.context.cancelled(); begin = end) {
+      end = begin + 1;
+      while (end < length && items[end] >> place_bits == items[begin] >> place_bits) ++end;
+      if (end == begin + 1) continue;
+      for (int64_t i = begin; i < end; ++i) {
+        const uint64_t place = items[i] & place_mask;
+        items[i] = (line_keys[place] & key_mask) << place_bits | place;
+      }
+      std::sort(items + begin, items + end);
+    }
+  }
+
+  static uint64_t low_bits(int count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
+  // The numbers of n values, that are at at(0), at(1), ...
+  template <typename T, typename K, typename At>
+  static void encode_each(KeyCode<T, K>& code, const auto n, std::array<K, kKeyBlock>& block, const At& at) {
+    KeyCode<T, K> local = code;  // in registers
+    for (int64_t i = 0; i < n; ++i) {
+      T value;
+      std::memcpy(&value, at(i), sizeof(T));
+      block[i] = local.encode(value);
+    }
+    code = local;
+  }
+  // Of values begin ... begin + n - 1; whole blocks of neighbours by vectors.
+  template <typename T, typename K>
+  static void encode_block(KeyCode<T, K>& code, KeyValues values, int64_t begin, int64_t n,
+                           std::array<K, kKeyBlock>& block) {
+    if (n == kKeyBlock && values.stride == sizeof(T))
+      encode_each(code, std::integral_constant<int64_t, kKeyBlock>(), block,
+                  [=](int64_t i) { return values.first + (begin + i) * static_cast<int64_t>(sizeof(T)); });
+    else
+      encode_each(code, n, block, [=](int64_t i) { return values.first + (begin + i) * values.stride; });
+  }
+
+  // Gives store(i, number) the numbers of key k of n elements in an order, null for that of the memory.
+  template <typename T, typename K, typename Store>
+  absl::StatusOr<LineKeys<T, K>> encode(size_t k, const uint32_t* order, int64_t n, State& state,
+                                        const Store& store) const {
+    const absl::StatusOr<KeyValues> values = key_values(k, state);
+    if (!values.ok()) return values.status();
+    struct Part {
+      KeyCode<T, K> code;
+      K any, all;  // bits that some key has, that all have
+    };
+    absl::InlinedVector<Part, 2> parts(std::max(state.context.parallel.threads, 1),
+                                       Part{KeyCode<T, K>(keys[k]), K{0}, static_cast<K>(~K{0})});
+    share_elements(state.context.parallel, n, [&, from = *values](int64_t task, int64_t begin, int64_t end) {
+      Part part = parts[task];
+      std::array<K, kKeyBlock> block;
+      for (; begin < end; begin += kKeyBlock) {
+        const int64_t size = std::min(kKeyBlock, end - begin);
+        if (order)
+          encode_each(part.code, size, block,
+                      [=](int64_t i) { return from.first + order[begin + i] * from.stride; });
+        else
+          encode_block(part.code, from, begin, size, block);
+        for (int64_t i = 0; i < size; ++i) {
+          part.any |= block[i];
+          part.all &= block[i];
+        }
+        for (int64_t i = 0; i < size; ++i) store(begin + i, block[i]);
+      }
+      parts[task] = part;
+    });
+    Part all = parts[0];
+    for (const Part& part : parts) {
+      all.code.add(part.code);
+      all.any |= part.any;
+      all.all &= part.all;
+    }
+    return LineKeys<T, K>{all.code, static_cast<int>(std::bit_width(static_cast<K>(all.any ^ all.all)))};
+  }
+
+  // Result i of the line, of the operand's elements at order[...] & mask.
+  template <typename Index>
+  void permute(size_t i, const Index* order, uint64_t mask, State& state) const {
+    const int64_t width = widths[i], apart = state.step;
+    const std::byte* const from = state.in[i];
+    std::byte* const to = state.out[i];
+    share_elements(state.context.parallel, kept, [&](int64_t, int64_t begin, int64_t end) {
+      const auto move = [&]<typename T>(T) {
+        const T* f = reinterpret_cast<const T*>(from);
+        T* p = reinterpret_cast<T*>(to);
+        if (positions[i])
+          for (int64_t k = begin; k < end; ++k) p[k * apart] = static_cast<T>(order[k] & mask);
+        else
+          for (int64_t k = begin; k < end; ++k)
+            p[k * apart] = f[static_cast<int64_t>(order[k] & mask) * apart];
+      };
+      switch (width) {
+        case 1:
+          return move(uint8_t{});
+        case 2:
+          return move(uint16_t{});
+        case 4:
+          return move(uint32_t{});
+        case 8:
+          return move(uint64_t{});
+        default:
+          for (int64_t k = begin; k < end; ++k)
+            std::memcpy(to + k * apart * width, from + static_cast<int64_t>(order[k] & mask) * apart * width,
+                        width);
+      }
+    });
+  }
+
   bool selects() const { return keys.size() == 1 && kept * kFew <= length; }
 
-  // The order of the first `kept`, by one key; false as above.
-  bool select_by_key(const void* const* in, int64_t base, int64_t* order, State& state,
-                     const KernelContext& context) const {
-    const auto values = key_values(0, in, base, state);
-    bool done = false;
-    with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) {
-      Record<K>* const records = static_cast<Record<K>*>(pointer(state.records->address()));
-      done = select<T>(records, values.first, values.second, context);
-      for (int64_t i = 0; done && i < kept; ++i) order[i] = records[i].index;
+  // The first `kept`, by one key; false as above.
+  absl::StatusOr<bool> select_by_key(State& state) const {
+    const absl::StatusOr<KeyValues> values = key_values(0, state);
+    if (!values.ok()) return values.status();
+    const absl::StatusOr<uint32_t*> order = state.order.of<uint32_t>(kept, state.context);
+    if (!order.ok()) return order.status();
+    return with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) -> absl::StatusOr<bool> {
+      const absl::StatusOr<Record<K>*> records = state.items.of<Record<K>>(length, state.context);
+      if (!records.ok()) return records.status();
+      if (!select<T>(*records, *values, state.context)) return false;
+      for (int64_t i = 0; i < kept; ++i) (*order)[i] = (*records)[i].index;
+      for (size_t i = 0; i < widths.size(); ++i) permute(i, *order, low_bits(32), state);
+      return true;
     });
-    return done;
   }
 
   // Candidates come before the last of the `kept` best ones at an earlier time: of equal keys the first wins,
   // and what stands later must be below. When there are twice as many, half of them go.
   template <typename T, typename K>
-  bool select(Record<K>* records, const std::byte* values, int64_t stride,
-              const KernelContext& context) const {
+  bool select(Record<K>* records, KeyValues values, const KernelContext& context) const {
     int64_t count = 0;
     K limit = static_cast<K>(~K{0});
     bool limited = false;
@@ -279,26 +552,12 @@ struct Sort {
       limit = records[kept - 1].key;
       limited = true;
     };
-    Encoder<T, K> encode(keys[0]);
+    KeyCode<T, K> code(keys[0]);
     std::array<K, kKeyBlock> block;
-    const auto encode_block = [&](int64_t begin, const auto n, const auto step) {
-      Encoder<T, K> local = encode;
-      for (int64_t i = 0; i < n; ++i) {
-        T value;
-        std::memcpy(&value, values + (begin + i) * step, sizeof(T));
-        block[i] = local(value);
-      }
-      encode = local;
-    };
     for (int64_t begin = 0; begin < length && !context.cancelled(); begin += kKeyBlock) {
       const int64_t n = std::min(kKeyBlock, length - begin);
-      if (n == kKeyBlock && stride == sizeof(T)) {
-        encode_block(begin, std::integral_constant<int64_t, kKeyBlock>(),
-                     std::integral_constant<int64_t, sizeof(T)>());
-      } else {
-        encode_block(begin, n, stride);
-        std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
-      }
+      encode_block(code, values, begin, n, block);
+      std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
       for (int64_t at = 0; at < n; at += kGlance) {
         K some = !limited;
         for (int64_t i = 0; i < kGlance; ++i) some |= static_cast<K>(block[at + i] < limit);
@@ -310,56 +569,55 @@ struct Sort {
     }
     cut();
     std::sort(records, records + std::min(count, kept));
-    return !encode.unordered();
+    return !code.unordered();
   }
 
-  // Where the values of key `k` stand for one line, and the bytes between neighbours.
-  std::pair<const std::byte*, int64_t> key_values(size_t k, const void* const* in, int64_t base,
-                                                  State& state) const {
-    const auto input = [&](size_t i) {
-      return static_cast<const std::byte*>(in[input_operands[i]]) + base * widths[input_operands[i]] +
-             input_offsets[i];
-    };
+  absl::StatusOr<KeyValues> key_values(size_t k, State& state) const {
+    const auto input = [&](size_t i) { return state.in[input_operands[i]] + input_offsets[i]; };
+    const auto apart = [&](size_t i) { return state.step * widths[input_operands[i]]; };
     const SortKey& key = keys[k];
-    if (key.input >= 0) return {input(key.input), input_strides[key.input]};
+    if (key.input >= 0) return KeyValues{input(key.input), apart(key.input)};
+    const absl::StatusOr<uint64_t*> copies =
+        state.inputs.of<uint64_t>(length * static_cast<int64_t>(input_offsets.size()), state.context);
+    if (!copies.ok()) return copies.status();
+    const absl::StatusOr<uint64_t*> made = state.values.of<uint64_t>(length, state.context);
+    if (!made.ok()) return made.status();
     std::vector<const void*> arrays;
     for (size_t i = 0; i < input_offsets.size(); ++i) {
       const int64_t width = hlo::byte_size(key.value.inputs[i]);
-      std::byte* const to = static_cast<std::byte*>(pointer(state.inputs->address())) + i * length * 8;
+      std::byte* const to = reinterpret_cast<std::byte*>(*copies + i * length);
       arrays.push_back(to);
-      copy_row(input(i), to, length, input_strides[i] / width, 1, width);
+      copy_row(input(i), to, length, apart(i) / width, 1, width);
     }
-    void* results[] = {pointer(state.values->address())};
+    void* results[] = {*made};
     values[k].run(arrays, results, length);
-    return {static_cast<const std::byte*>(pointer(state.values->address())), hlo::byte_size(key.type)};
+    return KeyValues{reinterpret_cast<const std::byte*>(*made), hlo::byte_size(key.type)};
   }
 
   // The evaluator's, comparison by comparison: the comparator may be no order at all.
-  absl::Status merge_sort(const void* const* in, int64_t base, int64_t* order, State& state,
-                          const KernelContext& context) const {
+  absl::StatusOr<bool> merge_sort(State& state) const {
     if (!state.scratch) {
       state.scratch.emplace(comparator);
       state.args.resize(2 * widths.size());
-      absl::StatusOr<BufferRef> made = context.scratch->allocate(length * int64_t{8});
-      if (!made.ok()) return made.status();
-      state.merged = *std::move(made);
     }
+    const absl::StatusOr<int64_t*> orders = state.merged.of<int64_t>(2 * length, state.context);
+    if (!orders.ok()) return orders.status();
     absl::Status status;
     const auto before = [&](int64_t a, int64_t b) {
       for (size_t i = 0; i < widths.size(); ++i) {
-        state.args[2 * i] = static_cast<const std::byte*>(in[i]) + (base + a * step) * widths[i];
-        state.args[2 * i + 1] = static_cast<const std::byte*>(in[i]) + (base + b * step) * widths[i];
+        state.args[2 * i] = state.in[i] + a * state.step * widths[i];
+        state.args[2 * i + 1] = state.in[i] + b * state.step * widths[i];
       }
       uint8_t result = 0;
       void* to[] = {&result};
       if (status.ok()) status = comparator.run(*state.scratch, state.args, to, 1);
       return result != 0;
     };
-    int64_t *from = order, *to = static_cast<int64_t*>(pointer(state.merged->address()));
+    int64_t *from = *orders, *to = *orders + length;
     for (int64_t i = 0; i < length; ++i) from[i] = i;
     for (int64_t width = 1; width < length && status.ok(); width *= 2) {
       for (int64_t lo = 0; lo < length; lo += 2 * width) {
-        if (context.cancelled()) return absl::CancelledError("the run was cancelled");
+        if (state.context.cancelled()) return absl::CancelledError("the run was cancelled");
         const int64_t mid = std::min(lo + width, length), hi = std::min(lo + 2 * width, length);
         int64_t a = lo, b = mid;
         for (int64_t k = lo; k < hi; ++k)
@@ -367,8 +625,9 @@ struct Sort {
       }
       std::swap(from, to);
     }
-    if (from != order) std::memcpy(order, from, length * sizeof(int64_t));
-    return status;
+    if (!status.ok()) return status;
+    for (size_t i = 0; i < widths.size(); ++i) permute(i, from, low_bits(63), state);
+    return true;
   }
 };
 
@@ -383,8 +642,8 @@ NativeOp make_sort_of_first(const Node& n, int64_t count) {
   const int64_t d = n.attrs().integer(Attr::dimension);
   const hlo::ComputationPtr& body = n.attrs().computation(Attr::body);
   Sort s{.widths = {},
+         .positions = {},
          .input_offsets = {},
-         .input_strides = {},
          .input_operands = {},
          .length = dims[d],
          .step = hlo::product(std::span(dims).subspan(d + 1)),
@@ -397,10 +656,12 @@ NativeOp make_sort_of_first(const Node& n, int64_t count) {
   for (size_t i = 0; i < n.operands().size(); ++i) {
     const DType type = n.operand_type(i)->dtype;
     s.widths.push_back(hlo::byte_size(type));
+    const Node* const operand = n.operand_value(i).node();
+    s.positions.push_back(operand->op() == hlo::Op::iota && hlo::is_integer(type) && s.widths.back() >= 4 &&
+                          operand->attrs().integer(Attr::iota_dimension) == d);
     for (int part = 0; part < hlo::num_parts(type); ++part) {
       s.input_operands.push_back(static_cast<int64_t>(i));
       s.input_offsets.push_back(part * hlo::byte_size(hlo::part_type(type)));
-      s.input_strides.push_back(s.step * hlo::byte_size(type));
     }
   }
   // Positions along a line are held in 32 bits.
@@ -408,6 +669,9 @@ NativeOp make_sort_of_first(const Node& n, int64_t count) {
     s.ordered = true;
     s.keys = *std::move(keys);
     for (const SortKey& k : s.keys) s.values.emplace_back(k.value);
+    if (const int input = s.keys.front().input; s.keys.size() == 1 && input >= 0)
+      if (const int64_t at = s.input_operands[input]; hlo::num_parts(n.operand_type(at)->dtype) == 1)
+        s.alone = static_cast<int>(at);
   }
   NativeOp op;
   const std::string first = s.kept < s.length ? str_cat("the first ", s.kept, " of ") : "";
