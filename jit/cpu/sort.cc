@@ -26,8 +26,8 @@ using hlo::Node;
 // Elements sorted by one task; tasks are cut by size only.
 constexpr int64_t kSortTask = 16 * 1024;
 
-// Lines of up to so many bytes are copied in blocks where their elements are apart.
-constexpr int64_t kBlockLine = 64 * 1024, kCacheLine = 64;
+// Bytes of lines that are copied together where their elements are apart.
+constexpr int64_t kLineBlock = 16 * 1024, kCacheLine = 64;
 // Elements of short lines that are sorted together.
 constexpr int64_t kShortLines = 2048;
 // So many times fewer elements than there are, and they are selected before they are sorted.
@@ -214,7 +214,7 @@ struct Sort {
     state.in.resize(n);
     state.out.resize(n);
     const int64_t width = *std::max_element(widths.begin(), widths.end());
-    const int64_t most = length * width <= kBlockLine ? kCacheLine / width : 1;
+    const int64_t most = std::max<int64_t>(std::min(kCacheLine, kLineBlock / length) / width, 1);
     const bool follow = alone >= 0 && n == 1 && step == 1 && kept == length && length <= kShortLines / 2;
     for (int64_t line = begin; line < end;) {
       if (follow) {
