@@ -7,7 +7,9 @@
 
 #include "hlo/batching.h"
 #include "hlo/linalg/derivatives.h"
+#include "hlo/linalg/elimination.h"
 #include "hlo/linalg/host.h"
+#include "hlo/linalg/lapack.h"
 #include "hlo/nodes.h"
 #include "hlo/once.h"
 #include "hlo/rules/support.h"
@@ -17,14 +19,14 @@ namespace {
 
 #define LAMINA_RUN(name) name<double>, name<Complex>
 constexpr Routine kRoutines[] = {
-    {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr},
+    {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr, lanes_cholesky},
     // Packed factors, zero-based pivots, and the order of rows that they make.
-    {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr},
+    {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr, lanes_lu},
     // Of a, its packed factors and their order; the derivative is that by a.
     {"lamina.lu_solve", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve), lu_solve_jvp,
-     lu_solve_transpose},
+     lu_solve_transpose, lanes_lu_solve},
     {"lamina.lu_solve_transposed", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve_transposed),
-     lu_solve_transposed_jvp, lu_solve_transposed_transpose},
+     lu_solve_transposed_jvp, lu_solve_transposed_transpose, lanes_lu_solve_transposed},
     {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr},
     {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr},
     {"lamina.adjugate", "T[n,n] -> T[n,n]", LAMINA_RUN(run_adjugate), adjugate_jvp, nullptr},
@@ -32,13 +34,13 @@ constexpr Routine kRoutines[] = {
     {"lamina.geqrf", "T[m,n] -> T[m,n] T[k]", LAMINA_RUN(run_geqrf), nullptr, nullptr},
     {"lamina.qr", "T[m,n] -> T[m,p] T[p,n]", LAMINA_RUN(run_qr), qr_jvp, nullptr},
     {"lamina.solve_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lower_solve), triangular_jvp,
-     triangular_transpose},
+     triangular_transpose, lanes_lower_solve},
     {"lamina.solve_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_upper_solve), triangular_jvp,
-     triangular_transpose},
+     triangular_transpose, lanes_upper_solve},
     {"lamina.solve_unit_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_lower_solve), triangular_jvp,
-     triangular_transpose},
+     triangular_transpose, lanes_unit_lower_solve},
     {"lamina.solve_unit_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_upper_solve), triangular_jvp,
-     triangular_transpose},
+     triangular_transpose, lanes_unit_upper_solve},
     // The lower triangle is read: vectors as columns, values in ascending order.
     {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr},
     {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr},
@@ -142,6 +144,12 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
   return absl::OkStatus();
 }
 
+// Whether lanes are worth while, and no matrix goes to LAPACK, whatever the machine has.
+constexpr int64_t kFewestLanes = kLanes / 2;
+bool fits_lanes(const Binding& b) {
+  return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second < lapack::kLeast; });
+}
+
 }  // namespace
 
 const Routine* find_routine(std::string_view name) {
@@ -193,10 +201,12 @@ absl::Status run_call(const Routine& r, Types operand_types, Types result_types,
   std::mutex mutex;
   absl::Status failed;
   int64_t first = 0;  // that failed
-  each(product(b.outer), [&](int64_t linear) {
-    std::vector<int64_t> at(in.size());
+  const int64_t count = product(b.outer);
+  // Where matrix `linear` of the batch is in each operand.
+  const auto place = [&](int64_t linear, std::span<int64_t> at) {
     for (size_t i = 0; i < in.size(); ++i) {
       int64_t rest = linear, stride = 1;
+      at[i] = 0;
       for (size_t d = b.outer.size(); d-- > 0;) {
         const int64_t size = in[i].type->dims[d];
         if (size != 1) at[i] += rest % b.outer[d] * stride;
@@ -204,6 +214,25 @@ absl::Status run_call(const Routine& r, Types operand_types, Types result_types,
         stride *= size;
       }
     }
+  };
+  if (r.lanes && !is_complex(b.dtype) && count >= kFewestLanes && fits_lanes(b)) {
+    each((count + kLanes - 1) / kLanes, [&](int64_t group) {
+      const int64_t begin = group * kLanes, end = std::min(begin + kLanes, count);
+      absl::Status none;
+      std::vector<int64_t> at(kLanes * in.size());
+      std::vector<Problem> problems;
+      for (int64_t i = begin; i < end; ++i) {
+        const std::span<int64_t> places = std::span(at).subspan((i - begin) * in.size(), in.size());
+        place(i, places);
+        problems.emplace_back(in, out, places, i, none);
+      }
+      r.lanes(problems);
+    });
+    return absl::OkStatus();
+  }
+  each(count, [&](int64_t linear) {
+    std::vector<int64_t> at(in.size());
+    place(linear, at);
     absl::Status status;
     run(Problem(in, out, at, linear, status));
     if (status.ok()) return;

@@ -31,6 +31,8 @@ struct Routine {
   void (*complex)(const Problem&);
   JvpRule jvp;
   TransposeRule transpose;
+  // Of several small real problems at once, with the same bits; may be null.
+  void (*lanes)(std::span<const Problem> problems) = nullptr;
 };
 
 // Null if there is none of this name.

@@ -6,9 +6,12 @@
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/rules/support.h"
 #include "hlo/type.h"
 
@@ -33,11 +36,23 @@ T nan_of() {
   return kNaN;
 }
 
-// Column-major matrix of T.
+// Memory for vectors, whose own alignment depends on the instruction set that code is compiled for.
+template <typename T>
+struct VectorAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{sizeof(T)};
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
+  void deallocate(T* p, size_t n) { ::operator delete(p, n * sizeof(T), kAlignment); }
+  bool operator==(const VectorAllocator&) const { return true; }
+};
+
+// Column-major matrix of T: double, Complex, or vectors.
 template <typename T>
 struct Matrix {
+  static constexpr bool kIsNumber = std::is_same_v<T, double> || kIsComplex<T>;
+  using Allocator = std::conditional_t<kIsNumber, std::allocator<T>, VectorAllocator<T>>;
   int64_t rows = 0, columns = 0;
-  std::vector<T> data;
+  std::vector<T, Allocator> data;
   Matrix() = default;
   Matrix(int64_t m, int64_t n) : rows(m), columns(n), data(static_cast<size_t>(m * n)) {}
   T& at(int64_t i, int64_t j) { return data[static_cast<size_t>(j * rows + i)]; }
@@ -120,7 +135,37 @@ class Problem {
     const auto [rows, columns] = shape(in_[i]);
     return {in_[i].as<int32_t>() + in_at_[i] * rows * columns, static_cast<size_t>(rows * columns)};
   }
+  std::pair<int64_t, int64_t> operand_shape(size_t i) const { return shape(in_[i]); }
   std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(out_[i]); }
+
+  // f(row, column, x) for each element of a real operand, row by row.
+  template <typename F>
+  void read_real(size_t i, const F& f) const {
+    const auto [rows, columns] = shape(in_[i]);
+    const auto read = [&, rows = rows, columns = columns](const auto* x) {
+      x += in_at_[i] * rows * columns;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) f(r, c, static_cast<double>(*x++));
+    };
+    if (in_[i].dtype() == DType::kF32)
+      read(in_[i].as<float>());
+    else
+      read(in_[i].as<double>());
+  }
+  // Each element of a real result is f(row, column).
+  template <typename F>
+  void write_real(size_t i, const F& f) const {
+    const auto [rows, columns] = shape(out_[i]);
+    const auto write = [&, rows = rows, columns = columns]<typename X>(X* x) {
+      x += at_ * rows * columns;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) *x++ = static_cast<X>(f(r, c));
+    };
+    if (out_[i].dtype() == DType::kF32)
+      write(out_[i].as<float>());
+    else
+      write(out_[i].as<double>());
+  }
 
   template <typename T>
   void out(size_t i, const Matrix<T>& m) const {
@@ -181,6 +226,13 @@ bool complex_schur(const Matrix<Complex>& a, Matrix<Complex>& t, Matrix<Complex>
 template <typename T>
 void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T>* u, Matrix<T>* v);
 
+// Of an order of rows: whether it is one (a program's own operand may be none), and 1 or -1, NaN for none.
+bool is_permutation(std::span<const int32_t> order);
+double sign_of(std::span<const int32_t> order);
+inline constexpr size_t kInlineRows = 32;
+using RowOrder = absl::InlinedVector<int32_t, kInlineRows>;
+RowOrder permutation_of(std::span<const int32_t> pivots, int64_t m);
+
 // --- the routines, one per row of the table; T is double or Complex ---
 
 // The formatter finds no rest in lists of calls.
@@ -196,6 +248,12 @@ void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T
   void name(const Problem& p);
 LAMINA_LINALG_ROUTINES(LAMINA_DECLARE)
 #undef LAMINA_DECLARE
+
+// --- the same for small real matrices, of up to kLanes problems at once ---
+
+using LanesRoutine = void(std::span<const Problem> problems);
+LanesRoutine lanes_cholesky, lanes_lu, lanes_lu_solve, lanes_lu_solve_transposed, lanes_lower_solve,
+    lanes_upper_solve, lanes_unit_lower_solve, lanes_unit_upper_solve;
 
 }  // namespace lamina::hlo::linalg
 

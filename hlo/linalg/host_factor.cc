@@ -1,103 +1,74 @@
-// Factorizations of Cholesky, LU and QR, and solutions with their factors: LAPACK's algorithms without blocks
-// for small matrices.
+// Factorizations of Cholesky, LU and QR, and solutions with their factors.
 #include <algorithm>
 #include <numeric>
 
+#include "hlo/linalg/elimination.h"
 #include "hlo/linalg/host.h"
 #include "hlo/linalg/lapack.h"
 
 namespace lamina::hlo::linalg {
-namespace {
 
-template <typename T>
-void add_multiple(T* to, const T* from, T x, int64_t first, int64_t last) {
-  for (int64_t i = first; i < last; ++i) to[i] += x * from[i];
-}
-
-// False if it is not positive; the upper triangle is left as it is.
-template <typename T>
-bool cholesky(Matrix<T>& a) {
-  if (lapack::use_lapack(a.rows, a.rows)) return lapack::potrf(a) == 0;
-  const int64_t n = a.rows;
-  for (int64_t j = 0; j < n; ++j) {
-    T* column = a.column(j);
-    for (int64_t k = 0; k < j; ++k) add_multiple(column, a.column(k), -conj_of(a.at(j, k)), j, n);
-    const double size = real_of(column[j]);
-    if (!(size > 0)) return false;
-    const double root = std::sqrt(size);
-    column[j] = root;
-    for (int64_t i = j + 1; i < n; ++i) column[i] /= root;
-  }
-  return true;
-}
-
-double size_of(double x) { return std::abs(x); }
-double size_of(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
-
-// a becomes its packed factors; zero-based pivots.
-template <typename T>
-std::vector<int32_t> lu_in_place(Matrix<T>& a) {
-  const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
-  std::vector<int32_t> pivots(static_cast<size_t>(steps));
-  if (lapack::use_lapack(m, n)) {
-    lapack::getrf(a, pivots);
-    pivots.resize(static_cast<size_t>(steps));
-    for (int32_t& p : pivots) --p;
-    return pivots;
-  }
-  for (int64_t k = 0; k < steps; ++k) {
-    int64_t best = k;
-    for (int64_t i = k + 1; i < m; ++i)
-      if (size_of(a.at(i, k)) > size_of(a.at(best, k))) best = i;
-    pivots[static_cast<size_t>(k)] = static_cast<int32_t>(best);
-    if (best != k)
-      for (int64_t j = 0; j < n; ++j) std::swap(a.at(k, j), a.at(best, j));
-    const T pivot = a.at(k, k);
-    if (pivot == T(0)) continue;
-    for (int64_t i = k + 1; i < m; ++i) a.at(i, k) /= pivot;
-    for (int64_t j = k + 1; j < n; ++j) add_multiple(a.column(j), a.column(k), -a.at(k, j), k + 1, m);
-  }
-  return pivots;
-}
-
-std::vector<int32_t> permutation_of(std::span<const int32_t> pivots, int64_t m) {
-  std::vector<int32_t> order(static_cast<size_t>(m));
+RowOrder permutation_of(std::span<const int32_t> pivots, int64_t m) {
+  RowOrder order(static_cast<size_t>(m));
   std::iota(order.begin(), order.end(), 0);
   for (size_t k = 0; k < pivots.size(); ++k) std::swap(order[k], order[static_cast<size_t>(pivots[k])]);
   return order;
 }
 
-// b becomes op(a)^-1 b; op is N or T.
-template <typename T>
-void solve_triangle(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
-  const int64_t n = a.rows;
-  if (lapack::use_lapack(n, n)) return lapack::trsm(lower, transposed ? 'T' : 'N', unit, a, b);
-  const bool down = lower != transposed;
-  for (int64_t c = 0; c < b.columns; ++c) {
-    T* x = b.column(c);
-    for (int64_t step = 0; step < n; ++step) {
-      const int64_t k = down ? step : n - 1 - step;
-      if (transposed) {
-        T sum = x[k];
-        const T* column = a.column(k);
-        for (int64_t i = down ? 0 : k + 1; i < (down ? k : n); ++i) sum -= column[i] * x[i];
-        x[k] = unit ? sum : sum / column[k];
-      } else {
-        if (!unit) x[k] /= a.at(k, k);
-        add_multiple(x, a.column(k), -x[k], down ? k + 1 : 0, down ? n : k);
-      }
-    }
-  }
-}
-
-// An order of rows that is none (a program's own operand) is answered by NaN.
 bool is_permutation(std::span<const int32_t> order) {
-  std::vector<bool> seen(order.size());
+  absl::InlinedVector<bool, kInlineRows> seen(order.size());
   for (int32_t i : order) {
     if (i < 0 || static_cast<size_t>(i) >= order.size() || seen[static_cast<size_t>(i)]) return false;
     seen[static_cast<size_t>(i)] = true;
   }
   return true;
+}
+
+double sign_of(std::span<const int32_t> order) {
+  if (!is_permutation(order)) return kNaN;
+  absl::InlinedVector<bool, kInlineRows> seen(order.size());
+  double sign = 1;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (seen[i]) continue;
+    for (auto j = static_cast<size_t>(order[i]); j != i; j = static_cast<size_t>(order[j])) {
+      seen[j] = true;
+      sign = -sign;
+    }
+  }
+  return sign;
+}
+
+namespace {
+
+// Whether a is positive; the upper triangle is left as it is.
+template <typename T>
+bool cholesky(Matrix<T>& a) {
+  if (lapack::use_lapack(a.rows, a.rows)) return lapack::potrf(a) == 0;
+  bool positive;
+  eliminate_symmetric(a, positive);
+  return positive;
+}
+
+// a becomes its packed factors; zero-based pivots.
+template <typename T>
+std::vector<int32_t> lu_in_place(Matrix<T>& a) {
+  std::vector<int32_t> pivots(static_cast<size_t>(std::min(a.rows, a.columns)));
+  if (lapack::use_lapack(a.rows, a.columns)) {
+    const size_t steps = pivots.size();
+    lapack::getrf(a, pivots);
+    pivots.resize(steps);
+    for (int32_t& p : pivots) --p;
+  } else {
+    eliminate(a, pivots);
+  }
+  return pivots;
+}
+
+// b becomes op(a)^-1 b; op is N or T.
+template <typename T>
+void solve_triangle(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
+  if (lapack::use_lapack(a.rows, a.rows)) return lapack::trsm(lower, transposed ? 'T' : 'N', unit, a, b);
+  substitute(a, lower, transposed, unit, b);
 }
 
 template <typename T>
@@ -125,21 +96,6 @@ void solve_factored(const Problem& p, bool transposed) {
   p.out(0, x);
 }
 
-// 1 or -1; NaN for no permutation.
-double sign_of(std::span<const int32_t> order) {
-  if (!is_permutation(order)) return kNaN;
-  std::vector<bool> seen(order.size());
-  double sign = 1;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (seen[i]) continue;
-    for (auto j = static_cast<size_t>(order[i]); j != i; j = static_cast<size_t>(order[j])) {
-      seen[j] = true;
-      sign = -sign;
-    }
-  }
-  return sign;
-}
-
 template <typename T>
 Matrix<T> scalar(T x) {
   Matrix<T> m(1, 1);
@@ -152,7 +108,7 @@ Matrix<T> scalar(T x) {
 template <typename T>
 T reflection(T* x, int64_t n) {
   double most = 0, below = 0;
-  for (int64_t i = 0; i < n; ++i) most = std::max(most, size_of(x[i]));
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, pivot_size(x[i]));
   const double unit = most > 0 && std::isfinite(most) ? most : 1;  // squares neither overflow nor vanish
   for (int64_t i = 1; i < n; ++i) below += norm_of(x[i] / unit);
   const double re = real_of(x[0]) / unit;

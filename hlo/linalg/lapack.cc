@@ -11,7 +11,6 @@ namespace lamina::hlo::linalg::lapack {
 namespace {
 
 // Own code is as quick below this size, and the same on every machine.
-constexpr int64_t kLeast = 32;
 // Work space is counted in squares of the smaller dimension, several of them.
 constexpr int64_t kMost = 20000;
 

@@ -15,8 +15,9 @@ namespace lamina::hlo::linalg::lapack {
 
 // Whether there is a LAPACK.
 bool present();
-// Whether matrices of this shape go there: those with a dimension of at least 32, and no larger than LAPACK's
-// integers can count.
+// Whether matrices of this shape go there: those with a dimension of at least kLeast, and no larger than
+// LAPACK's integers can count.
+inline constexpr int64_t kLeast = 32;
 bool use_lapack(int64_t rows, int64_t columns);
 
 // Each returns LAPACK's `info`: 0 if all went well. Names are LAPACK's without the letter of the type.
