@@ -61,7 +61,8 @@ void eliminate_symmetric(Matrix<T>& a, Mask<T>& positive) {
     positive &= root > 0;
     take_root(root);
     column[j] = T{} + root;
-    for (int64_t i = j + 1; i < n; ++i) column[i] /= root;
+    const auto inverse = 1 / root;  // one division, as LAPACK
+    for (int64_t i = j + 1; i < n; ++i) column[i] *= inverse;
   }
 }
 

@@ -138,33 +138,24 @@ class Problem {
   std::pair<int64_t, int64_t> operand_shape(size_t i) const { return shape(in_[i]); }
   std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(out_[i]); }
 
-  // f(row, column, x) for each element of a real operand, row by row.
-  template <typename F>
-  void read_real(size_t i, const F& f) const {
+  // A real operand or result, row by row; f(null) tells of what type it is.
+  template <typename X>
+  const X* real_operand(size_t i) const {
     const auto [rows, columns] = shape(in_[i]);
-    const auto read = [&, rows = rows, columns = columns](const auto* x) {
-      x += in_at_[i] * rows * columns;
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < columns; ++c) f(r, c, static_cast<double>(*x++));
-    };
-    if (in_[i].dtype() == DType::kF32)
-      read(in_[i].as<float>());
-    else
-      read(in_[i].as<double>());
+    return in_[i].as<X>() + in_at_[i] * rows * columns;
   }
-  // Each element of a real result is f(row, column).
-  template <typename F>
-  void write_real(size_t i, const F& f) const {
+  template <typename X>
+  X* real_result(size_t i) const {
     const auto [rows, columns] = shape(out_[i]);
-    const auto write = [&, rows = rows, columns = columns]<typename X>(X* x) {
-      x += at_ * rows * columns;
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < columns; ++c) *x++ = static_cast<X>(f(r, c));
-    };
-    if (out_[i].dtype() == DType::kF32)
-      write(out_[i].as<float>());
-    else
-      write(out_[i].as<double>());
+    return out_[i].as<X>() + at_ * rows * columns;
+  }
+  template <typename F>
+  void with_real_operand(size_t i, const F& f) const {
+    with_real(in_[i].dtype(), f);
+  }
+  template <typename F>
+  void with_real_result(size_t i, const F& f) const {
+    with_real(out_[i].dtype(), f);
   }
 
   template <typename T>
@@ -188,6 +179,13 @@ class Problem {
     const Dims& d = l.type->dims;
     if (l.rank == 0) return {1, 1};
     return l.rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
+  }
+  template <typename F>
+  static void with_real(DType type, const F& f) {
+    if (type == DType::kF32)
+      f(static_cast<float*>(nullptr));
+    else
+      f(static_cast<double*>(nullptr));
   }
   template <typename T>
   static T load(const Matrices& l, int64_t i) {

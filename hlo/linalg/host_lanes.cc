@@ -1,5 +1,7 @@
 // Small real matrices of a batch, as many at once as a vector has lanes.
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "hlo/isa.h"
 #include "hlo/linalg/elimination.h"
@@ -32,22 +34,108 @@ void with_vectors(const F& f) {
 
 double* lane(Matrix<Lanes>& m, size_t l) { return reinterpret_cast<double*>(m.data.data()) + l; }
 
+// v[i][j] becomes v[j][i].
+[[gnu::always_inline]] inline void transpose(Lanes* v) {
+  static_assert(kLanes == 8);
+  const auto exchange = [v](int apart, const auto& low, const auto& high) {
+    for (int i = 0; i < kLanes; ++i) {
+      if (i & apart) continue;
+      const Lanes a = v[i], b = v[i + apart];
+      low(v[i], a, b);
+      high(v[i + apart], a, b);
+    }
+  };
+#define LAMINA_PICK(...) \
+  [](Lanes& to, const Lanes& a, const Lanes& b) { to = __builtin_shufflevector(a, b, __VA_ARGS__); }
+  exchange(1, LAMINA_PICK(0, 8, 2, 10, 4, 12, 6, 14), LAMINA_PICK(1, 9, 3, 11, 5, 13, 7, 15));
+  exchange(2, LAMINA_PICK(0, 1, 8, 9, 4, 5, 12, 13), LAMINA_PICK(2, 3, 10, 11, 6, 7, 14, 15));
+  exchange(4, LAMINA_PICK(0, 1, 2, 3, 8, 9, 10, 11), LAMINA_PICK(4, 5, 6, 7, 12, 13, 14, 15));
+#undef LAMINA_PICK
+}
+
+// f(place in memory, place in a matrix of columns) of each element of a matrix, kLanes at a time and one at a
+// time.
+template <typename Many, typename One>
+void each_element(int64_t rows, int64_t columns, const Many& many, const One& one) {
+  const int64_t n = rows * columns;
+  int64_t r = 0, c = 0, k = 0;
+  const auto next = [&] {
+    const int64_t at = c * rows + r;
+    if (++c == columns) {
+      c = 0;
+      ++r;
+    }
+    return at;
+  };
+  for (; k + kLanes <= n; k += kLanes) {
+    int64_t at[kLanes];
+    for (int64_t& place : at) place = next();
+    many(k, at);
+  }
+  for (; k < n; ++k) one(k, next());
+}
+
+template <typename X>
+void load(std::span<const X* const> from, Matrix<Lanes>& m) {
+  typedef X Row __attribute__((vector_size(kLanes * sizeof(X))));
+  with_vectors([&] {
+    each_element(
+        m.rows, m.columns,
+        [&](int64_t k, const int64_t* at) {
+          alignas(64) Lanes v[kLanes];
+          for (int l = 0; l < kLanes; ++l) {
+            alignas(64) Row row;
+            std::memcpy(&row, from[l] + k, sizeof(row));
+            v[l] = __builtin_convertvector(row, Lanes);
+          }
+          transpose(v);
+          for (int j = 0; j < kLanes; ++j) m.data[at[j]] = v[j];
+        },
+        [&](int64_t k, int64_t at) {
+          for (int l = 0; l < kLanes; ++l) lane(m, l)[at * kLanes] = from[l][k];
+        });
+  });
+}
+
 // Operand i of each problem; lanes without a problem hold the last one's.
 Matrix<Lanes> load(Problems p, size_t i) {
   const auto [rows, columns] = p[0].operand_shape(i);
   Matrix<Lanes> m(rows, columns);
-  for (size_t l = 0; l < kLanes; ++l)
-    p[std::min(l, p.size() - 1)].read_real(i, [to = lane(m, l), rows = rows](int64_t r, int64_t c, double x) {
-      to[(c * rows + r) * kLanes] = x;
-    });
+  p[0].with_real_operand(i, [&]<typename X>(const X*) {
+    std::array<const X*, kLanes> from;
+    for (size_t l = 0; l < kLanes; ++l) from[l] = p[std::min(l, p.size() - 1)].template real_operand<X>(i);
+    load<X>(from, m);
+  });
   return m;
 }
 
+template <typename X>
+void store(std::span<X* const> to, Matrix<Lanes>& m) {
+  typedef X Row __attribute__((vector_size(kLanes * sizeof(X))));
+  with_vectors([&] {
+    each_element(
+        m.rows, m.columns,
+        [&](int64_t k, const int64_t* at) {
+          alignas(64) Lanes v[kLanes];
+          for (int j = 0; j < kLanes; ++j) v[j] = m.data[at[j]];
+          transpose(v);
+          for (size_t l = 0; l < to.size(); ++l) {
+            alignas(64) const Row row = __builtin_convertvector(v[l], Row);
+            std::memcpy(to[l] + k, &row, sizeof(row));
+          }
+        },
+        [&](int64_t k, int64_t at) {
+          for (size_t l = 0; l < to.size(); ++l) to[l][k] = static_cast<X>(lane(m, l)[at * kLanes]);
+        });
+  });
+}
+
 void store(Problems p, size_t i, Matrix<Lanes>& m) {
-  for (size_t l = 0; l < p.size(); ++l)
-    p[l].write_real(i, [from = lane(m, l), rows = m.rows](int64_t r, int64_t c) {
-      return from[(c * rows + r) * kLanes];
-    });
+  p[0].with_real_result(i, [&]<typename X>(X*) {
+    std::array<X*, kLanes> to;
+    for (size_t l = 0; l < p.size(); ++l) to[l] = p[l].template real_result<X>(i);
+    store<X>(std::span(to).first(p.size()), m);
+  });
 }
 
 void solve_factored(Problems p, bool transposed) {
@@ -98,7 +186,7 @@ void solve_triangle(Problems p, bool lower, bool unit) {
 void lanes_cholesky(Problems p) {
   Matrix<Lanes> a = load(p, 0);
   with_vectors([&] {
-    LaneMask positive;
+    alignas(64) LaneMask positive;
     eliminate_symmetric(a, positive);
     for (int64_t j = 0; j < a.columns; ++j)
       for (int64_t i = 0; i < a.rows; ++i)
