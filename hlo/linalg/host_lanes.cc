@@ -3,34 +3,14 @@
 #include <array>
 #include <cstring>
 
-#include "hlo/isa.h"
 #include "hlo/linalg/elimination.h"
 #include "hlo/linalg/host.h"
+#include "hlo/with_vectors.h"
 
 namespace lamina::hlo::linalg {
 namespace {
 
 using Problems = std::span<const Problem>;
-
-// f() with the machine's vectors: all of it is compiled once for each instruction set.
-#if defined(__x86_64__)
-template <typename F>
-[[gnu::target("avx512f"), gnu::flatten]] void run_avx512(const F& f) {
-  f();
-}
-template <typename F>
-[[gnu::target("avx2"), gnu::flatten]] void run_avx2(const F& f) {
-  f();
-}
-#endif
-template <typename F>
-void with_vectors(const F& f) {
-#if defined(__x86_64__)
-  if (best_isa() == Isa::kAvx512) return run_avx512(f);
-  if (best_isa() == Isa::kAvx2) return run_avx2(f);
-#endif
-  f();
-}
 
 double* lane(Matrix<Lanes>& m, size_t l) { return reinterpret_cast<double*>(m.data.data()) + l; }
 

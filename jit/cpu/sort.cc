@@ -10,6 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
+#include "hlo/with_vectors.h"
 #include "jit/cpu/box_copy.h"
 #include "jit/cpu/integer_sort.h"
 #include "jit/cpu/native_op.h"
@@ -215,7 +216,8 @@ struct Sort {
     state.out.resize(n);
     const int64_t width = *std::max_element(widths.begin(), widths.end());
     const int64_t most = std::max<int64_t>(std::min(kCacheLine, kLineBlock / length) / width, 1);
-    const bool follow = alone >= 0 && n == 1 && step == 1 && kept == length && length <= kShortLines / 2;
+    const bool follow = ordered && keys.size() == 1 && keys[0].input >= 0 && step == 1 && kept == length &&
+                        length <= kShortLines / 2;
     for (int64_t line = begin; line < end;) {
       if (follow) {
         const int64_t count = std::min(end - line, kShortLines / length);
@@ -247,12 +249,17 @@ struct Sort {
     state.step = apart;
   }
 
-  // Short lines that follow each other, of values alone.
+  // Short lines that follow each other, by one key.
   absl::Status run_short(const void* const* in, void* const* out, int64_t line, int64_t count,
                          State& state) const {
     place(in, out, line * length, 1, state);
-    const absl::StatusOr<bool> sorted = with_key_type(
-        keys[0].type, [&]<typename T, typename K>(T, K) { return sort_values<T, K>(count, state); });
+    const absl::StatusOr<bool> sorted =
+        with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) -> absl::StatusOr<bool> {
+          if (alone >= 0 && widths.size() == 1)
+            if (absl::StatusOr<bool> alike = sort_values<T, K>(count, state); !alike.ok() || *alike)
+              return alike;
+          return sort_by_key<T, K>(0, count, state);
+        });
     if (!sorted.ok()) return sorted.status();
     for (const int64_t end = line + count; line < end && !*sorted; ++line)
       if (absl::Status s = run_line(in, out, line * length, 1, state); !s.ok()) return s;
@@ -300,7 +307,7 @@ struct Sort {
     }
     for (size_t k = keys.size(); k-- > 0;) {
       const absl::StatusOr<bool> sorted = with_key_type(
-          keys[k].type, [&]<typename T, typename K>(T, K) { return sort_by_key<T, K>(k, state); });
+          keys[k].type, [&]<typename T, typename K>(T, K) { return sort_by_key<T, K>(k, 1, state); });
       if (!sorted.ok() || !*sorted) return sorted;
     }
     return true;
@@ -330,52 +337,46 @@ struct Sort {
   }
 
   // By key k, from state.order unless it is the first to be sorted by: the results by key 0, else
-  // state.order.
+  // state.order. Of `count` lines that follow each other, where there is one key.
   template <typename T, typename K>
-  absl::StatusOr<bool> sort_by_key(size_t k, State& state) const {
+  absl::StatusOr<bool> sort_by_key(size_t k, int64_t count, State& state) const {
     const uint32_t* before = nullptr;
     if (k + 1 < keys.size()) {
       std::swap(state.order, state.next_order);
       before = *state.next_order.of<uint32_t>(length, state.context);
     }
+    const int64_t n = count * length;
     const absl::StatusOr<uint64_t*> room =
-        state.items.of<uint64_t>(length + IntegerSort<uint64_t>::spare(length, state.context), state.context);
+        state.items.of<uint64_t>(n + IntegerSort<uint64_t>::spare(length, state.context), state.context);
     if (!room.ok()) return room.status();
     uint64_t* const items = *room;
-    // Items are bits of the key above the place where it stood.
+    const absl::StatusOr<K*> numbers = state.keys.of<K>(n, state.context);
+    if (!numbers.ok()) return numbers.status();
+    const absl::StatusOr<LineKeys<T, K>> line =
+        encode<T, K>(k, before, n, state, [to = *numbers](int64_t i, K key) { to[i] = key; });
+    if (!line.ok()) return line.status();
+    const KeyCode<T, K> code = line->code;
+    if (code.unordered()) return false;
+
+    // Items are the first bits that tell keys apart, as many as there is room for, above the place in the
+    // line.
     const auto place_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(length - 1)));
     const uint64_t place_mask = low_bits(place_bits);
-    std::optional<KeyCode<T, K>> code;
-    uint64_t shared_bits = 0;  // of all keys, above those in items
-    bool is_whole = true;      // all others are in items
-    if constexpr (sizeof(K) == 4) {
-      const absl::StatusOr<LineKeys<T, K>> line = encode<T, K>(
-          k, before, length, state,
-          [=](int64_t i, K key) { items[i] = uint64_t{key} << place_bits | static_cast<uint64_t>(i); });
-      if (!line.ok()) return line.status();
-      code = line->code;
-      if (code->unordered()) return false;
-      state.wide.run(items, items + length, length, place_bits, state.context);
-    } else {
-      const absl::StatusOr<K*> numbers = state.keys.of<K>(length, state.context);
-      if (!numbers.ok()) return numbers.status();
-      const absl::StatusOr<LineKeys<T, K>> line =
-          encode<T, K>(k, before, length, state, [to = *numbers](int64_t i, K key) { to[i] = key; });
-      if (!line.ok()) return line.status();
-      code = line->code;
-      if (code->unordered()) return false;
-      // The first bits that tell keys apart, as many as there is room for.
-      const int left_out = std::max(line->differing_bits + place_bits - 64, 0);
+    const int left_out = std::max(line->differing_bits + place_bits - 64, 0);
+    for (int64_t from = 0; from < n; from += length) {
+      uint64_t* const own = items + from;
+      const K* const keys_of_line = *numbers + from;
       share_elements(state.context.parallel, length, [&](int64_t, int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          items[i] = (*numbers)[i] >> left_out << place_bits | static_cast<uint64_t>(i);
+        hlo::with_vectors([=] {
+          for (int64_t i = begin; i < end; ++i)
+            own[i] = uint64_t{keys_of_line[i]} >> left_out << place_bits | static_cast<uint64_t>(i);
+        });
       });
-      state.wide.run(items, items + length, length, place_bits, state.context);
-      if (left_out > 0) settle(items, *numbers, place_bits, left_out, state);
-      is_whole = left_out == 0;
-      shared_bits = (*numbers)[0] & ~low_bits(64 - place_bits);
+      state.wide.run(own, items + n, length, place_bits, state.context);
+      if (left_out > 0) settle(own, keys_of_line, place_bits, left_out, state);
     }
-    if (k > 0 || before) {
+
+    if (keys.size() > 1) {
       const absl::StatusOr<uint32_t*> order = state.order.of<uint32_t>(length, state.context);
       if (!order.ok()) return order.status();
       share_elements(state.context.parallel, length, [&](int64_t, int64_t begin, int64_t end) {
@@ -384,15 +385,17 @@ struct Sort {
           (*order)[i] = before ? before[place] : place;
         }
       });
-      for (size_t i = 0; k == 0 && i < widths.size(); ++i) permute(i, *order, low_bits(32), state);
+      for (size_t i = 0; k == 0 && i < widths.size(); ++i) permute(i, 0, *order, low_bits(32), state);
       return true;
     }
-    for (size_t i = 0; i < widths.size(); ++i)
-      if (static_cast<int>(i) == alone && is_whole && code->distinct())
-        decode(*code, reinterpret_cast<T*>(state.out[i]), kept, state,
+    const uint64_t shared_bits = (*numbers)[0] & ~low_bits(64 - place_bits);
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (static_cast<int>(i) == alone && left_out == 0 && code.distinct())
+        decode(code, reinterpret_cast<T*>(state.out[i]), count > 1 ? n : kept, state,
                [=](int64_t at) { return static_cast<K>(shared_bits | items[at] >> place_bits); });
       else
-        permute(i, items, place_mask, state);
+        for (int64_t from = 0; from < n; from += length) permute(i, from, items + from, place_mask, state);
+    }
     return true;
   }
 
@@ -400,11 +403,12 @@ struct Sort {
   template <typename T, typename K, typename Number>
   void decode(const KeyCode<T, K>& code, T* to, int64_t n, State& state, const Number& number) const {
     share_elements(state.context.parallel, n, [&](int64_t, int64_t begin, int64_t end) {
-      const KeyCode<T, K> local = code;
-      if (state.step == 1)
-        for (int64_t i = begin; i < end; ++i) to[i] = local.decode(number(i));
-      else
-        for (int64_t i = begin; i < end; ++i) to[i * state.step] = local.decode(number(i));
+      hlo::with_vectors([&, local = code, step = state.step] {
+        if (step == 1)
+          for (int64_t i = begin; i < end; ++i) to[i] = local.decode(number(i));
+        else
+          for (int64_t i = begin; i < end; ++i) to[i * step] = local.decode(number(i));
+      });
     });
   }
 
@@ -463,19 +467,21 @@ struct Sort {
     share_elements(state.context.parallel, n, [&, from = *values](int64_t task, int64_t begin, int64_t end) {
       Part part = parts[task];
       std::array<K, kKeyBlock> block;
-      for (; begin < end; begin += kKeyBlock) {
-        const int64_t size = std::min(kKeyBlock, end - begin);
-        if (order)
-          encode_each(part.code, size, block,
-                      [=](int64_t i) { return from.first + order[begin + i] * from.stride; });
-        else
-          encode_block(part.code, from, begin, size, block);
-        for (int64_t i = 0; i < size; ++i) {
-          part.any |= block[i];
-          part.all &= block[i];
+      hlo::with_vectors([&] {
+        for (; begin < end; begin += kKeyBlock) {
+          const int64_t size = std::min(kKeyBlock, end - begin);
+          if (order)
+            encode_each(part.code, size, block,
+                        [=](int64_t i) { return from.first + order[begin + i] * from.stride; });
+          else
+            encode_block(part.code, from, begin, size, block);
+          for (int64_t i = 0; i < size; ++i) {
+            part.any |= block[i];
+            part.all &= block[i];
+          }
+          for (int64_t i = 0; i < size; ++i) store(begin + i, block[i]);
         }
-        for (int64_t i = 0; i < size; ++i) store(begin + i, block[i]);
-      }
+      });
       parts[task] = part;
     });
     Part all = parts[0];
@@ -487,12 +493,12 @@ struct Sort {
     return LineKeys<T, K>{all.code, static_cast<int>(std::bit_width(static_cast<K>(all.any ^ all.all)))};
   }
 
-  // Result i of the line, of the operand's elements at order[...] & mask.
+  // Result i of the line that begins at element `first`, of the operand's elements at order[...] & mask.
   template <typename Index>
-  void permute(size_t i, const Index* order, uint64_t mask, State& state) const {
+  void permute(size_t i, int64_t first, const Index* order, uint64_t mask, State& state) const {
     const int64_t width = widths[i], apart = state.step;
-    const std::byte* const from = state.in[i];
-    std::byte* const to = state.out[i];
+    const std::byte* const from = state.in[i] + first * width;
+    std::byte* const to = state.out[i] + first * width;
     share_elements(state.context.parallel, kept, [&](int64_t, int64_t begin, int64_t end) {
       const auto move = [&]<typename T>(T) {
         const T* f = reinterpret_cast<const T*>(from);
@@ -533,7 +539,7 @@ struct Sort {
       if (!records.ok()) return records.status();
       if (!select<T>(*records, *values, state.context)) return false;
       for (int64_t i = 0; i < kept; ++i) (*order)[i] = (*records)[i].index;
-      for (size_t i = 0; i < widths.size(); ++i) permute(i, *order, low_bits(32), state);
+      for (size_t i = 0; i < widths.size(); ++i) permute(i, 0, *order, low_bits(32), state);
       return true;
     });
   }
@@ -626,7 +632,7 @@ struct Sort {
       std::swap(from, to);
     }
     if (!status.ok()) return status;
-    for (size_t i = 0; i < widths.size(); ++i) permute(i, from, low_bits(63), state);
+    for (size_t i = 0; i < widths.size(); ++i) permute(i, 0, from, low_bits(63), state);
     return true;
   }
 };

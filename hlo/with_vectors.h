@@ -1,0 +1,34 @@
+// Loops that the compiler turns into vectors, for the instruction set that the machine has.
+//
+// Contract: with_vectors(f) calls f() once. All that f calls and the compiler can see is compiled once more
+// for each instruction set; bits are the same for each, as no product is joined with a sum.
+#ifndef LAMINA_HLO_WITH_VECTORS_H_
+#define LAMINA_HLO_WITH_VECTORS_H_
+
+#include "hlo/isa.h"
+
+namespace lamina::hlo {
+
+#if defined(__x86_64__)
+template <typename F>
+[[gnu::target("avx512f,avx512bw"), gnu::flatten]] void run_avx512(const F& f) {
+  f();
+}
+template <typename F>
+[[gnu::target("avx2"), gnu::flatten]] void run_avx2(const F& f) {
+  f();
+}
+#endif
+
+template <typename F>
+void with_vectors(const F& f) {
+#if defined(__x86_64__)
+  if (best_isa() == Isa::kAvx512) return run_avx512(f);
+  if (best_isa() == Isa::kAvx2) return run_avx2(f);
+#endif
+  f();
+}
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_WITH_VECTORS_H_
