@@ -9,12 +9,14 @@ from __future__ import annotations
 import __future__ as future
 
 import ast
+import bisect
 import collections
 import copy
 import functools
 import linecache
 import operator
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from lamina._objects import names_of
@@ -24,6 +26,8 @@ from lamina._syntax import FUNCTIONS, bound, children, copied, declared, located
 HOOKS = "__lamina__"
 _FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
 _MAX_CODES, _MAX_FILES = 4096, 64
+# Pieces of a statement that begin at the margin, before it is looked for in the whole file.
+_MOST_PIECES = 8
 
 # By id: code objects compare by content, which is slow. The value holds the code, so that an id stays its own.
 _codes: collections.OrderedDict[tuple[int, bool], tuple[types.CodeType, types.CodeType | None]] = (
@@ -31,31 +35,81 @@ _codes: collections.OrderedDict[tuple[int, bool], tuple[types.CodeType, types.Co
 )
 
 
+# By name and first line: definitions, each with the class whose private names it uses.
+_Functions = dict[tuple[str, int], list[tuple[Any, str]]]
+
+
+def _functions(tree: ast.AST) -> _Functions:
+    found: _Functions = {}
+    stack: list[tuple[ast.AST, str]] = [(tree, "")]
+    while stack:
+        node, inside = stack.pop()
+        if isinstance(node, ast.ClassDef):
+            inside = node.name
+        elif isinstance(node, FUNCTIONS):
+            line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+            found.setdefault((getattr(node, "name", "<lambda>"), line), []).append((node, inside))
+        stack.extend((child, inside) for child in children(node))
+    return found
+
+
+def _imports(tree: ast.Module) -> list[Any]:
+    """What a module imports. The compiler calls methods of such names in another way, so it must know them."""
+    found: list[Any] = [n for n, _ in own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    return [n for n in found if getattr(n, "module", "") != "__future__" and n.names[0].name != "*"]
+
+
 class _File:
-    """The functions that a file defines, by name and first line, each with the class whose private names it uses."""
+    """The functions that a file defines, and what it imports.
+
+    Parsing a file takes as long as it is: milliseconds for some hundred lines. So the statement of the module that holds
+    a function is parsed by itself, found by its indentation; the whole file only if that was not it.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self.functions: dict[tuple[str, int], list[tuple[Any, str]]] = {}
-        tree = parse("".join(lines))
-        # The compiler calls methods of names that the module imports in another way, so it must know them.
-        self.imports: list[Any] = [
-            n for n, _ in own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))
+        # Lines that look like the beginning of a statement.
+        self.starts = [i for i, line in enumerate(lines) if line[:1].isalpha() or line[:1] in "@_"]
+        self.statements: dict[int, _Functions] = {}
+
+    def candidates(self, line: int) -> Iterator[tuple[_Functions, list[Any]]]:
+        """Functions among which is the one that begins in a line, with what is imported; the likeliest first."""
+        at = bisect.bisect_right(self.starts, line - 1) - 1
+        if at >= 0:
+            if at not in self.statements:
+                self.statements[at] = self._statement(at)
+            yield self.statements[at], self.imports
+        yield self.whole
+
+    def _statement(self, at: int) -> _Functions:
+        """Those of the statement that begins with a start; none if that is no statement."""
+        for end in range(at + 1, min(at + 1 + _MOST_PIECES, len(self.starts) + 1)):
+            tree = self._parsed(at, end)
+            # Decorators, or a text or brackets that go on at the margin, have no end there.
+            if tree is not None:
+                return _functions(tree)
+        return {}
+
+    def _parsed(self, at: int, end: int) -> ast.Module | None:
+        first = self.starts[at]
+        last = self.starts[end] if end < len(self.starts) else len(self.lines)
+        try:
+            return parse("\n" * first + "".join(self.lines[first:last]))
+        except SyntaxError:
+            return None
+
+    @functools.cached_property
+    def imports(self) -> list[Any]:
+        words = ("import ", "from ")
+        trees = [
+            self._parsed(at, at + 1) for at, i in enumerate(self.starts) if self.lines[i].startswith(words)
         ]
-        self.imports = [
-            n for n in self.imports if getattr(n, "module", "") != "__future__" and n.names[0].name != "*"
-        ]
-        stack: list[tuple[ast.AST, str]] = [(tree, "")]
-        while stack:
-            node, inside = stack.pop()
-            if isinstance(node, ast.ClassDef):
-                inside = node.name
-            elif isinstance(node, FUNCTIONS):
-                line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-                self.functions.setdefault((getattr(node, "name", "<lambda>"), line), []).append(
-                    (node, inside)
-                )
-            stack.extend((child, inside) for child in children(node))
+        return [n for tree in trees if tree is not None for n in _imports(tree)]
+
+    @functools.cached_property
+    def whole(self) -> tuple[_Functions, list[Any]]:
+        tree = parse("".join(self.lines))
+        return _functions(tree), _imports(tree)
 
 
 _files: collections.OrderedDict[str, _File] = collections.OrderedDict()
@@ -91,12 +145,13 @@ def _file(name: str) -> _File:
 
 
 def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
-    file = _file(code.co_filename)
-    for node, inside in file.functions.get((code.co_name, code.co_firstlineno), ()):
-        bare = _without_surroundings(node)
-        # Import hooks put other statements in the place of imports (lazy imports do).
-        forms = (file.imports, []) if file.imports else ([],)
-        if any(_same(_compiled(bare, inside, code, code.co_freevars, imports), code) for imports in forms):
+    for functions, imported in _file(code.co_filename).candidates(code.co_firstlineno):
+        for node, inside in functions.get((code.co_name, code.co_firstlineno), ()):
+            bare = _without_surroundings(node)
+            # Import hooks put other statements in the place of imports (lazy imports do).
+            forms = (imported, []) if imported else ([],)
+            if not any(_same(_compiled(bare, inside, code, code.co_freevars, f), code) for f in forms):
+                continue
             changed = copied(bare)
             if convert:
                 from lamina._convert.statements import converted  # which few functions need

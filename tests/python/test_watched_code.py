@@ -16,6 +16,7 @@ from string import Template
 
 import lamina as lm
 import pytest
+from lamina import _rewrite
 from lamina._read_set import ReadSet
 from lamina._rewrite import rewritten
 from lamina._watch import Watch
@@ -521,3 +522,81 @@ def test_code_without_source_is_told_integers_themselves():
     assert g(2.0).item() == 6.0
     Settings.steps = 5
     assert g(2.0).item() == 10.0
+
+
+MARGINS = '''
+import functools
+from math import (
+sqrt,
+    floor)
+RATE = 2.0
+def same(f): return f
+@same
+@functools.wraps(
+    same
+)
+def decorated(x):
+    return x * RATE
+def text(x):
+    s = """
+def text(x): pass
+at the margin
+"""
+    return x * RATE + len(s)
+def brackets(x):
+    y = max(x,
+RATE)
+    return y + floor(
+sqrt(4.0)) * RATE
+class Box:
+    def method(self, x):
+        return (lambda y: y * RATE)(x)
+    @property
+    def half(self): return RATE / 2
+if RATE > 5:
+    def chosen(x): return x
+else:
+    def chosen(x):
+        return x * RATE
+try:
+    pass
+finally:
+    late = lambda x: x * RATE
+one, other = (lambda x: x * RATE), (lambda x: x + RATE)
+async def waits(x): return x * RATE
+'''
+
+
+def test_statements_are_found_by_their_margin(tmp_path, monkeypatch):
+    """Only a function that stands in no statement of its own costs a look at the whole file."""
+    path = tmp_path / "margins_of_statements.py"
+    path.write_text(MARGINS + "\n".join(f"def f{i}(x):\n    return x * RATE + {i}\n" for i in range(300)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import margins_of_statements as m
+
+    found = {
+        "decorated": m.decorated.__code__,
+        "brackets": m.brackets.__code__,
+        "text": m.text.__code__,
+        "method": m.Box.method.__code__,
+        "half": m.Box.half.fget.__code__,
+        "one": m.one.__code__,
+        "other": m.other.__code__,
+        "waits": m.waits.__code__,
+        "f7": m.f7.__code__,
+        "f299": m.f299.__code__,
+    }
+    for name, code in found.items():
+        assert rewritten(code) is not None, name
+    assert "whole" not in vars(_rewrite._files[str(path)])
+    for code in (m.chosen.__code__, m.late.__code__):
+        assert rewritten(code) is not None
+    x = lm.numpy.arange(3.0) + 1
+    for f in (m.decorated, m.text, m.brackets, m.Box().method, m.chosen, m.late, m.one, m.other, m.f299):
+        g = lm.jit(f) if f is not m.brackets else lm.jit(f, static_argnums=0)
+        at = 3.0 if f is m.brackets else x
+        before = g(at)
+        m.RATE = 7.0  # a copy with hooks sees that it has changed
+        after = g(at)
+        m.RATE = 2.0
+        assert (before != after).all() if f is not m.brackets else before != after, f
