@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -86,7 +85,9 @@ class Hooks:
         w = self.watch
         if w.closed or isinstance(value, types.ModuleType):
             return value
-        full = importlib.util.resolve_name("." * level + module, self.names.get("__package__"))
+        from importlib.util import resolve_name  # which few functions need
+
+        full = resolve_name("." * level + module, self.names.get("__package__"))
         return w.attribute(sys.modules[full], name) if full in sys.modules else value
 
     def item(self, x: Any, key: Any) -> Any:

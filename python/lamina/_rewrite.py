@@ -11,7 +11,6 @@ import __future__ as future
 import ast
 import bisect
 import collections
-import copy
 import functools
 import linecache
 import operator
@@ -21,7 +20,7 @@ from typing import Any
 
 from lamina._objects import names_of
 from lamina._source import parse
-from lamina._syntax import FUNCTIONS, bound, children, copied, declared, located, own, parameters
+from lamina._syntax import FUNCTIONS, bound, children, copied, declared, located, own, parameters, shallow
 
 HOOKS = "__lamina__"
 _FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
@@ -164,7 +163,7 @@ def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
 
 def _without_surroundings(node: Any) -> Any:
     """A definition without what is evaluated around it; the number of defaults stays."""
-    node = copy.copy(node)
+    node = shallow(node)
     if not isinstance(node, ast.Lambda):
         # The first decorator's line is the function's.
         node.decorator_list = [ast.copy_location(ast.Constant(None), d) for d in node.decorator_list]
@@ -526,7 +525,7 @@ class _Rewriter(ast.NodeTransformer):
         elif isinstance(target, ast.Subscript):
             key = target.slice if isinstance(target.slice, ast.Constant) else None
             target.value = self._hook(
-                "updated_item", target.value, target.value, *([copy.copy(key)] if key else [])
+                "updated_item", target.value, target.value, *([shallow(key)] if key else [])
             )
         if leaves:
             node.value = self._hook("stored", node.value, node.value, None, "")  # the read of it is guarded

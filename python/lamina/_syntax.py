@@ -32,6 +32,13 @@ def children(node: ast.AST) -> list[Any]:
     return out
 
 
+def shallow(node: Any) -> Any:
+    """Another node of the same children, as `copy.copy` makes it."""
+    out = node.__class__.__new__(node.__class__)
+    out.__dict__.update(node.__dict__)
+    return out
+
+
 def copied(node: Any) -> Any:
     """A copy with all that it holds, without the memo of `copy.deepcopy`; operators and contexts are the same."""
     if not node._fields:
