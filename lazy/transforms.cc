@@ -362,6 +362,18 @@ std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<L
   return from_carriers(std::move(out), open.outputs);
 }
 
+std::vector<Lazy> recorded_composite(const FlatFunction& f, const std::vector<Lazy>& args,
+                                     const std::string& name, int64_t version,
+                                     const std::string& attributes) {
+  std::optional<hlo::GraphLock> lock;
+  const EffectsWait wait;
+  const Opened open(lock, f, args);
+  std::vector<Value> out =
+      check(trace::composite(open.with_token(), open.points, carriers_of(args), name, version, attributes));
+  open.take_token(out);
+  return from_carriers(std::move(out), open.outputs);
+}
+
 }  // namespace
 
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
@@ -373,6 +385,11 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
 
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy) {
   return then_effects([&] { return recorded_checkpoint(f, args, policy); });
+}
+
+std::vector<Lazy> composite(const FlatFunction& f, const std::vector<Lazy>& args, const std::string& name,
+                            int64_t version, const std::string& attributes) {
+  return then_effects([&] { return recorded_composite(f, args, name, version, attributes); });
 }
 
 Lazy named(const Lazy& x, std::string_view name) {

@@ -167,6 +167,15 @@ void add_equations(py::module_& m) {
       },
       py::arg("f"), py::arg("args"), py::arg("policy") = py::none(),
       "Outputs of f that reverse mode computes again, but for what `policy` keeps.");
+  m.def(
+      "composite",
+      [](const py::function& f, const py::sequence& args, const std::string& name, int64_t version,
+         const std::string& attributes) {
+        return to_list(lazy::composite(flat(f), from_sequence(args), name, version, attributes));
+      },
+      py::arg("f"), py::arg("args"), py::arg("name"), py::arg("version"), py::arg("attributes"),
+      "Outputs of f as one operation that compilers may know by a name, with attributes in StableHLO's "
+      "text.");
   py::class_<PolicyHandle>(
       m, "KeepingPolicy",
       "What is asked when a checkpointed region is derived: `choose` gives for a list of "

@@ -82,6 +82,23 @@ absl::StatusOr<std::vector<Value>> checkpoint(std::span<const Value> outputs, st
   return to_vector(out);
 }
 
+absl::StatusOr<std::vector<Value>> composite(std::span<const Value> outputs, std::span<const Value> inputs,
+                                             std::span<const Value> arguments, std::string name,
+                                             int64_t version, std::string attributes) {
+  hlo::GraphLock lock;
+  absl::StatusOr<Closed> closed = close_for_call("composite", outputs, inputs, arguments);
+  if (!closed.ok()) return closed.status();
+  hlo::Builder b;
+  const Values out =
+      b.make_multi(hlo::Op::call, closed->operands,
+                   hlo::intern_attrs({{hlo::Attr::body, closed->body},
+                                      {hlo::Attr::call_target_name, std::move(name)},
+                                      {hlo::Attr::index, version},
+                                      {hlo::Attr::composite_attributes, std::move(attributes)}}));
+  if (!b.ok()) return b.status();
+  return to_vector(out);
+}
+
 absl::StatusOr<std::vector<Value>> call_with_rule(std::span<const Value> outputs,
                                                   std::span<const Value> inputs,
                                                   std::span<const Value> arguments,

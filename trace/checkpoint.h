@@ -27,6 +27,13 @@ absl::StatusOr<std::vector<hlo::Value>> checkpoint(std::span<const hlo::Value> o
                                                    std::span<const hlo::Value> inputs,
                                                    std::span<const hlo::Value> arguments, int64_t policy = 0);
 
+// A call of the graph between `inputs` and `outputs` on `arguments` that compilers may know as the composite
+// `name` of a version, with attributes in StableHLO's text.
+absl::StatusOr<std::vector<hlo::Value>> composite(std::span<const hlo::Value> outputs,
+                                                  std::span<const hlo::Value> inputs,
+                                                  std::span<const hlo::Value> arguments, std::string name,
+                                                  int64_t version, std::string attributes);
+
 // A call of the graph between `inputs` and `outputs` on `arguments` whose derivative is `rule` (see
 // hlo/custom_rule.h). The rule sees the arguments; values that the graph captures have no derivative.
 absl::StatusOr<std::vector<hlo::Value>> call_with_rule(std::span<const hlo::Value> outputs,

@@ -312,8 +312,9 @@ BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 // --- call ---
 
 Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands) {
-  // A custom rule is the function's, not its transpose's, and so is what a loop's derivative says of itself.
-  if (has_custom_rule(node) || loop_derivative(node))
+  // A custom rule is the function's, not its transpose's, and so are what a loop's derivative says of itself
+  // and the name of a composite.
+  if (has_custom_rule(node) || loop_derivative(node) || is_composite(node))
     return b.make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
   return b.make_multi(Op::call, operands, with_attr(node.attrs(), Attr::body, std::move(body)));
 }

@@ -7,6 +7,7 @@ not positive definite NaN, where NumPy raises. What has a derivative and where: 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -296,6 +297,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Tensor:
     xs = [to_tensor(x) for x in arrays]
     if len(xs) < 2:
         raise ValueError(f"multi_dot needs at least two arrays, not {len(xs)}")
+    product = functools.partial(matmul, precision=precision)
     first, last = xs[0].ndim, xs[-1].ndim
     if first == 1:
         xs[0] = reshape(xs[0], (1, xs[0].size))
@@ -316,7 +318,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Tensor:
             )
 
     def joined(i: int, j: int) -> Tensor:
-        return xs[i] if i == j else matmul(joined(i, split[i][j]), joined(split[i][j] + 1, j))
+        return xs[i] if i == j else product(joined(i, split[i][j]), joined(split[i][j] + 1, j))
 
     out = joined(0, count - 1)
     shape = [n for n, gone in zip(out.shape, (first == 1, last == 1)) if not gone]
