@@ -20,17 +20,9 @@ from lamina.experimental import jet
 from lamina.tree import tree_children
 
 from lamina_as_jax import logs, messages, pullbacks, sharding, strictness, types64
-from lamina_as_jax.avals import FLOAT0, ShapedArray
+from lamina_as_jax.avals import FLOAT0, Float0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
-
-
-class Float0(np.ndarray):
-    """Zeros without a type: to Lamina a container of nothing, so that they go in and out of jitted functions."""
-
-    def __new__(cls, shape: Any) -> Float0:
-        return np.zeros(shape, FLOAT0).view(cls)
-
 
 lm.tree_util.register_pytree_node(Float0, lambda x: ((), x.shape), lambda shape, _: Float0(shape))
 
@@ -307,6 +299,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         strictness.check_compiler_options(self._compiler_options)
+        strictness.check_execution()
         inline = self._inline and _core.any_open_scope()
         return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
 

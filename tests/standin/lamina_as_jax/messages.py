@@ -189,7 +189,24 @@ _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
     # Values
-    (r"a Tensor, number or array is needed, not Float0", "float0s do not support any operations by design."),
+    (r"a Tensor, number or array is needed, not Float0|an array of \[\('float0'",
+     "float0s do not support any operations by design."),
+    (r"^\S+ of \S+ needs \w+ inputs.*?, but \S+ is (.*) \((\w+)\), which is no array",
+     r"Argument \1 of type <class '\2'> is not a valid JAX type."),
+    (r"a NumPy array of (\S+), which is being differentiated", lambda m:
+     f"The numpy.ndarray conversion method __array__() was called on traced array with shape {m[1]}."),
+    (r"interior padding (-\d+) of dimension (\d+) is negative",
+     r"interior padding in padding_config must be nonnegative, not \1 for dimension \2."),
+    (r"^sizes (\([\d, ]*\)) do not add up to the size (\d+) of axis (\d+)", lambda m:
+     f"Sum of sizes {sum(map(int, re.findall(r'[0-9]+', m[1])))} must be equal to the size {m[2]} of dimension {m[3]}."),
+    (r"negative padding \S+ \S+ of dimension \d+ takes more than its size",
+     "Dimension size after padding is not at least 0."),
+    (r"^lax\.arg\w+: invalid axis (-?\d+) for operand shape (\(.*?\))", r"Invalid axis \1 for operand shape \2"),
+    (r"window sizes, strides and dilations must be at least 1",
+     "window_dimensions, window_strides and dilations must have every element be strictly positive.", TypeError),
+    (r"^interp needs 1-d xp and fp of one size", "xp and fp must be one-dimensional arrays of equal size"),
+    (r"^pad in mode '(\w+)' has no use for (\w+)", r"unsupported keyword arguments for mode '\1': {'\2'}"),
+    (r"^the Python integer -?\d+ does not fit 64 bits", "Python int too large to convert to C long."),
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?P<what>an index) needs the value of (?P<described>\S+), which is being traced", _no_value, _TypeAndIndex),
