@@ -70,8 +70,8 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> T
 def qr(a: Any, mode: str = "reduced") -> Any:
     """(Q, R) with a = Q R: orthonormal columns and an upper triangle.
 
-    mode "reduced": k = min(m, n) columns; "complete": m columns, which has no derivative for m > n; "r": only R;
-    "raw": (the transposed array of reflections with R, their scales), without derivative.
+    mode "reduced": k = min(m, n) columns; "complete": m columns (see lamina.lax.linalg.qr); "r": only R; "raw": (the
+    transposed array of reflections with R, their scales), without derivative.
     """
     if mode == "raw":
         (x,), wanted = lax_linalg.matrices("qr", a)
