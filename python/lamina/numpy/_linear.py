@@ -61,17 +61,18 @@ def dot_general(
         rhs_batching_dimensions=list(batch[1]),
         lhs_contracting_dimensions=list(contract[0]),
         rhs_contracting_dimensions=list(contract[1]),
-        precision=_written(precision, a, b),
+        **_asked(precision, a, b),
     )
     return as_preferred(compare(out, 0, "NE") if boolean else out, preferred)
 
 
-def _written(precision: Any, a: Tensor, b: Tensor) -> str:
+def _asked(precision: Any, a: Tensor, b: Tensor) -> dict[str, str]:
+    """The attribute of a product that says its precision; none without one."""
     if precision is None:
-        return ""
+        return {}
     from lamina.lax._precision import written
 
-    return written(precision, a.dtype, b.dtype)
+    return {"precision": written(precision, a.dtype, b.dtype)}
 
 
 _HELD = {
@@ -479,7 +480,7 @@ def _convolve(a: Any, v: Any, mode: str, turn: bool, preferred: Any, precision: 
         output_spatial_dimensions=[2],
         feature_group_count=1,
         batch_group_count=1,
-        precision=_written(precision, x, y),
+        **_asked(precision, x, y),
     )
     out = as_preferred(reshape(out, (out.size,)), preferred)
     return flip(out) if swapped and not turn else out
