@@ -207,6 +207,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^interp needs 1-d xp and fp of one size", "xp and fp must be one-dimensional arrays of equal size"),
     (r"^pad in mode '(\w+)' has no use for (\w+)", r"unsupported keyword arguments for mode '\1': {'\2'}"),
     (r"^the Python integer -?\d+ does not fit 64 bits", "Python int too large to convert to C long."),
+    (r"an array of \S+ elements cannot become a Tensor, which has numbers or booleans: ()(.*)",
+     r"Argument \2 of type <class 'numpy.ndarray'> is not a valid JAX type."),
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?P<what>an index) needs the value of (?P<described>\S+), which is being traced", _no_value, _TypeAndIndex),
@@ -574,7 +576,8 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
         first = phrase(found) if callable(phrase) else found.expand(phrase)
         first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
         if "not a valid JAX type" in first and len(args) > 1:
-            places = [i for i, a in enumerate(args) if type(a).__name__ == found[1]]
+            name_of_type = found[1] or "ndarray"
+            places = [i for i, a in enumerate(args) if type(a).__name__ == name_of_type]
             if places:
                 first += (
                     f"\nError interpreting argument to {name} as a JAX value. The problematic value is of type "

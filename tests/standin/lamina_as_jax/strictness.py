@@ -108,7 +108,8 @@ def _same_types(name: str) -> Callable[..., Any]:
     @functools.wraps(inner)
     def call(x: Any, y: Any, **options: Any) -> Any:
         # Not what stands for a number while it is watched what a function reads.
-        dtypes = [_dtype(v) for v in (x, y) if _known(v) and issubclass(type(v), _KINDS)]
+        known = [v for v in (x, y) if _known(v) and issubclass(type(v), _KINDS)]
+        dtypes = [_dtype(v) for v in known if getattr(v, "dtype", FLOAT0).kind in "biufcV"]
         if len(set(dtypes)) > 1 and FLOAT0 not in dtypes:
             raise TypeError(
                 f"lax.{name} requires arguments to have the same dtypes, got {dtypes[0]}, {dtypes[1]}. (Tip: jnp.{name} "
