@@ -279,6 +279,11 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "No such compile option: 'no_option'\n3.0",
         ),
         (
+            "print(jnp.issubdtype(jnp.int1, jnp.signedinteger), jnp.issubdtype(jnp.uint1, jnp.floating))\n"
+            "try: jnp.ones(2, jnp.int1)\nexcept TypeError as e: print('int1' in str(e))",
+            "True False\nTrue",
+        ),
+        (
             # zeros without a type are leaves, whichever container is walked
             "g = jax.grad(lambda p: (p['x'] * 2.0).sum() + p['n'] * 1.0, allow_int=True)({'x': jnp.ones(2), 'n': 3})\n"
             "p = {'x': jnp.ones(2), 'n': 3}; tree = jax.tree\n"
