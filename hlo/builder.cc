@@ -312,7 +312,8 @@ Value Builder::dot_general(const Value& lhs, const Value& rhs, const DotDims& d)
               intern_attrs({{Attr::lhs_batching_dimensions, d.lhs_batch},
                             {Attr::rhs_batching_dimensions, d.rhs_batch},
                             {Attr::lhs_contracting_dimensions, d.lhs_contract},
-                            {Attr::rhs_contracting_dimensions, d.rhs_contract}}));
+                            {Attr::rhs_contracting_dimensions, d.rhs_contract},
+                            {Attr::precision, d.precision}}));
 }
 
 Value Builder::convolution(const Value& lhs, const Value& rhs, const ConvDims& d) {
@@ -331,7 +332,8 @@ Value Builder::convolution(const Value& lhs, const Value& rhs, const ConvDims& d
                             {Attr::output_feature_dimension, d.output_feature},
                             {Attr::output_spatial_dimensions, d.output_spatial},
                             {Attr::feature_group_count, d.feature_groups},
-                            {Attr::batch_group_count, d.batch_groups}}));
+                            {Attr::batch_group_count, d.batch_groups},
+                            {Attr::precision, d.precision}}));
 }
 
 ConvDims conv_dims(const Node& n) {
@@ -357,6 +359,7 @@ ConvDims conv_dims(const Node& n) {
   d.output_spatial = a.ints(Attr::output_spatial_dimensions);
   d.feature_groups = a.integer(Attr::feature_group_count);
   d.batch_groups = a.integer(Attr::batch_group_count);
+  d.precision = a.string(Attr::precision);
   return d;
 }
 

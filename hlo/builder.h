@@ -21,6 +21,7 @@ namespace lamina::hlo {
 
 struct DotDims {
   Dims lhs_batch, rhs_batch, lhs_contract, rhs_contract;
+  std::string precision = {};
 };
 
 // Attributes of a convolution in StableHLO's terms; absent lists mean 1 (strides, dilations) or 0 (padding).
@@ -33,6 +34,7 @@ struct ConvDims {
   int64_t output_batch = 0, output_feature = 1;
   Dims output_spatial;
   int64_t feature_groups = 1, batch_groups = 1;
+  std::string precision;
 };
 ConvDims conv_dims(const Node& convolution);
 

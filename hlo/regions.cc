@@ -66,6 +66,8 @@ bool is_plain_call(const Node& n) {
          !n.attrs().has(Attr::direction);
 }
 
+bool is_composite(const Node& n) { return n.op() == Op::call && n.attrs().has(Attr::call_target_name); }
+
 std::optional<size_t> position_of(std::span<const Value> values, Operand o) {
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i].operand() == o) return i;

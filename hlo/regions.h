@@ -25,6 +25,8 @@ ComputationPtr second_region(DType dtype);
 Value extreme(Builder& b, DType dtype, bool greatest);
 // A call that stands for what its body does, and for nothing else.
 bool is_plain_call(const Node& n);
+// A call that compilers may know by a name.
+bool is_composite(const Node& n);
 // Where among these values `o` is, the first time.
 std::optional<size_t> position_of(std::span<const Value> values, Operand o);
 // A computation that takes, and ignores, further parameters.

@@ -339,7 +339,8 @@ std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& 
   return from_carriers(std::move(out), outputs.types);
 }
 
-std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy) {
+std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy,
+                                      const std::vector<bool>& shared) {
   std::optional<hlo::GraphLock> lock;
   const EffectsWait wait;
   const Opened open(lock, f, args);
@@ -352,12 +353,27 @@ std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<L
   const std::vector<Value> outputs = open.with_token(), values = carriers_of(args);
   for (const hlo::Node* n : hlo::postorder(outputs, stop, &points)) reached.insert(n);
   std::vector<Value> used, given;
+  hlo::Dims unguarded;
   for (size_t i = 0; i < points.size(); ++i)
     if (reached.contains(points[i].node())) {
+      if (i < shared.size() && shared[i]) unguarded.push_back(static_cast<int64_t>(used.size()));
       used.push_back(points[i]);
       given.push_back(values[i]);
     }
-  std::vector<Value> out = check(trace::checkpoint(outputs, used, given, open.token ? 0 : policy));
+  std::vector<Value> out =
+      check(trace::checkpoint(outputs, used, given, open.token ? 0 : policy, std::move(unguarded)));
+  open.take_token(out);
+  return from_carriers(std::move(out), open.outputs);
+}
+
+std::vector<Lazy> recorded_composite(const FlatFunction& f, const std::vector<Lazy>& args,
+                                     const std::string& name, int64_t version,
+                                     const std::string& attributes) {
+  std::optional<hlo::GraphLock> lock;
+  const EffectsWait wait;
+  const Opened open(lock, f, args);
+  std::vector<Value> out =
+      check(trace::composite(open.with_token(), open.points, carriers_of(args), name, version, attributes));
   open.take_token(out);
   return from_carriers(std::move(out), open.outputs);
 }
@@ -371,8 +387,14 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
       [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name), strategy); });
 }
 
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy) {
-  return then_effects([&] { return recorded_checkpoint(f, args, policy); });
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy,
+                             const std::vector<bool>& shared) {
+  return then_effects([&] { return recorded_checkpoint(f, args, policy, shared); });
+}
+
+std::vector<Lazy> composite(const FlatFunction& f, const std::vector<Lazy>& args, const std::string& name,
+                            int64_t version, const std::string& attributes) {
+  return then_effects([&] { return recorded_composite(f, args, name, version, attributes); });
 }
 
 Lazy named(const Lazy& x, std::string_view name) {

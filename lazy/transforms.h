@@ -67,8 +67,13 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
                        trace::LaneStrategy strategy = trace::LaneStrategy::kSelect);
 
 // Outputs of f as one region that reverse mode computes again instead of keeping, but for what the rule
-// `policy` (trace/kept.h) says of its derivative; not where f has effects.
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy = 0);
+// `policy` (trace/kept.h) says of its derivative; not where f has effects. Of arguments that are `shared` it
+// may take what the forward computation made of them.
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy = 0,
+                             const std::vector<bool>& shared = {});
+// Outputs of f as one operation that compilers may know by a name (trace/checkpoint.h).
+std::vector<Lazy> composite(const FlatFunction& f, const std::vector<Lazy>& args, const std::string& name,
+                            int64_t version, const std::string& attributes);
 // x under a name that policies see.
 Lazy named(const Lazy& x, std::string_view name);
 

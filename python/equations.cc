@@ -162,11 +162,23 @@ void add_equations(py::module_& m) {
       "arrays; a token is also the last result then.");
   m.def(
       "checkpoint",
-      [](const py::function& f, const py::sequence& args, const PolicyHandle* policy) {
-        return to_list(lazy::checkpoint(flat(f), from_sequence(args), policy ? policy->id() : 0));
+      [](const py::function& f, const py::sequence& args, const PolicyHandle* policy,
+         const std::vector<bool>& shared) {
+        return to_list(lazy::checkpoint(flat(f), from_sequence(args), policy ? policy->id() : 0, shared));
       },
-      py::arg("f"), py::arg("args"), py::arg("policy") = py::none(),
-      "Outputs of f that reverse mode computes again, but for what `policy` keeps.");
+      py::arg("f"), py::arg("args"), py::arg("policy") = py::none(), py::arg("shared") = std::vector<bool>(),
+      "Outputs of f that reverse mode computes again, but for what `policy` keeps, and what it may share of "
+      "`shared` "
+      "arguments.");
+  m.def(
+      "composite",
+      [](const py::function& f, const py::sequence& args, const std::string& name, int64_t version,
+         const std::string& attributes) {
+        return to_list(lazy::composite(flat(f), from_sequence(args), name, version, attributes));
+      },
+      py::arg("f"), py::arg("args"), py::arg("name"), py::arg("version"), py::arg("attributes"),
+      "Outputs of f as one operation that compilers may know by a name, with attributes in StableHLO's "
+      "text.");
   py::class_<PolicyHandle>(
       m, "KeepingPolicy",
       "What is asked when a checkpointed region is derived: `choose` gives for a list of "

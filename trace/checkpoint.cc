@@ -70,14 +70,36 @@ absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const Value> outputs, s
 }
 
 absl::StatusOr<std::vector<Value>> checkpoint(std::span<const Value> outputs, std::span<const Value> inputs,
-                                              std::span<const Value> arguments, int64_t policy) {
+                                              std::span<const Value> arguments, int64_t policy,
+                                              hlo::Dims shared) {
   hlo::GraphLock lock;
   absl::StatusOr<Closed> closed = close_for_call("checkpoint", outputs, inputs, arguments);
   if (!closed.ok()) return closed.status();
   hlo::Builder b;
+  if (!shared.empty())
+    for (size_t i = arguments.size(); i < closed->operands.size(); ++i)
+      shared.push_back(static_cast<int64_t>(i));
   std::vector<hlo::Attrs::Entry> attrs{{hlo::Attr::body, closed->body}, {hlo::Attr::instance, int64_t{1}}};
   if (policy != 0) attrs.emplace_back(hlo::Attr::rule, policy);
+  attrs.emplace_back(hlo::Attr::shared_operands, std::move(shared));
   const Values out = b.make_multi(hlo::Op::call, closed->operands, hlo::intern_attrs(std::move(attrs)));
+  if (!b.ok()) return b.status();
+  return to_vector(out);
+}
+
+absl::StatusOr<std::vector<Value>> composite(std::span<const Value> outputs, std::span<const Value> inputs,
+                                             std::span<const Value> arguments, std::string name,
+                                             int64_t version, std::string attributes) {
+  hlo::GraphLock lock;
+  absl::StatusOr<Closed> closed = close_for_call("composite", outputs, inputs, arguments);
+  if (!closed.ok()) return closed.status();
+  hlo::Builder b;
+  const Values out =
+      b.make_multi(hlo::Op::call, closed->operands,
+                   hlo::intern_attrs({{hlo::Attr::body, closed->body},
+                                      {hlo::Attr::call_target_name, std::move(name)},
+                                      {hlo::Attr::index, version},
+                                      {hlo::Attr::composite_attributes, std::move(attributes)}}));
   if (!b.ok()) return b.status();
   return to_vector(out);
 }

@@ -128,17 +128,11 @@ JvpResult adjugate_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   return tangents({b.divide(rest, b.broadcast_in_dim(det, adj.dims(), outer))});
 }
 
-JvpResult qr_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  const Values out = results_of(b, node, x);
-  const Value &q = out[0], &r = out[1];
-  if (!q || !r) return tangents({Value(), Value()});
-  if (r.dims()[r.rank() - 2] != r.dims().back()) {
-    b.fail(absl::UnimplementedError(
-        "qr with more rows than columns has no derivative in mode 'complete': the added columns of Q are not "
-        "determined; use mode 'reduced'"));
-    return tangents({Value(), Value()});
-  }
-  const Value dx = right_upper_solve(b, r, t[0]);
+namespace {
+
+// Tangents of Q with as many columns as R, and of that R.
+std::pair<Value, Value> reduced_qr_tangents(Builder& b, const Value& q, const Value& r, const Value& t) {
+  const Value dx = right_upper_solve(b, r, t);
   const Value c = product(b, adjoint(b, q), dx);
   const Value strict = lower_part(b, c, -1);
   Value turn = minus(b, strict, adjoint(b, strict));
@@ -147,8 +141,39 @@ JvpResult qr_jvp(Builder& b, const Node& node, Ops x, Ops t) {
     const Value imaginary = b.complex(b.zeros_like(b.real(c)), b.imag(c));
     turn = b.add_any(turn, b.multiply(imaginary, eye_like(b, c)));
   }
-  if (!turn) return tangents({Value(), Value()});
-  return tangents({b.add(product(b, q, b.subtract(turn, c)), dx), product(b, b.subtract(c, turn), r)});
+  if (!turn) return {};
+  return {b.add(product(b, q, b.subtract(turn, c)), dx), product(b, b.subtract(c, turn), r)};
+}
+
+// The tangent of the columns of Q that stand beside q. As a product of reflections Q = I - V T V^H, of which
+// V (unit lower triangular above) and T V_1^H are the factors of E - q (E: the first columns of I; V_1,
+// ..._1: the upper rows): the columns beside it are E_2 + (E - q) X with (I - q_1)^H X = q_2^H.
+Value completed_tangent(Builder& b, const Value& q, const Value& dq) {
+  const int64_t m = q.dims()[q.rank() - 2], n = q.dims().back();
+  const Value distance = b.subtract(eye_like(b, q), q);
+  const Value upper = adjoint(b, rows(b, distance, 0, n));
+  const Value x = solve(b, upper, adjoint(b, rows(b, q, n, m)));
+  const Value dx =
+      solve(b, upper, b.add(adjoint(b, rows(b, dq, n, m)), product(b, adjoint(b, rows(b, dq, 0, n)), x)));
+  return b.subtract(product(b, distance, dx), product(b, dq, x));
+}
+
+}  // namespace
+
+JvpResult qr_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  const Values out = results_of(b, node, x);
+  const Value &q = out[0], &r = out[1];
+  if (!q || !r) return tangents({Value(), Value()});
+  const int64_t m = r.dims()[r.rank() - 2], n = r.dims().back();
+  if (m == n) {
+    const auto [dq, dr] = reduced_qr_tangents(b, q, r, t[0]);
+    return tangents({dq, dr});
+  }
+  const Value first = columns(b, q, 0, n);
+  const auto [dq, dr] = reduced_qr_tangents(b, first, rows(b, r, 0, n), t[0]);
+  if (!dq || !dr) return tangents({Value(), Value()});
+  return tangents({b.concatenate({{dq, completed_tangent(b, first, dq)}}, q.rank() - 1),
+                   b.concatenate({{dr, b.zeros_like(rows(b, r, n, m))}}, r.rank() - 2)});
 }
 
 namespace {

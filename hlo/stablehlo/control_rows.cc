@@ -1,9 +1,11 @@
 // Rows of loops, branches, calls, composites and random bits.
 #include <algorithm>
+#include <optional>
 
 #include "hlo/nodes.h"
 #include "hlo/regions.h"
 #include "hlo/stablehlo/compose.h"
+#include "hlo/stablehlo/elements_text.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -45,11 +47,59 @@ void call(OpReader& r) {
   if (r.ok()) r.yield_flat(results);
 }
 
-// Its decomposition, which means the same.
+// A composite's attributes as they are written; nothing if one is neither a number of 64 bits, a string, a
+// flag nor a list or dictionary of such.
+std::optional<std::string> attribute_text(const AttrTree& a) {
+  const auto list = [](const auto& parts, const auto& text) -> std::optional<std::string> {
+    std::string out;
+    for (const auto& part : parts) {
+      const std::optional<std::string> one = text(part);
+      if (!one) return std::nullopt;
+      str_append(&out, out.empty() ? "" : ", ", *one);
+    }
+    return out;
+  };
+  switch (a.kind) {
+    case AttrTree::Kind::kInt:
+      if (a.type.is_array() && a.type.dtype != DType::kS64) return std::nullopt;
+      return str_cat(a.integer, " : i64");
+    case AttrTree::Kind::kBool:
+      return a.flag ? "true" : "false";
+    case AttrTree::Kind::kString:
+      return string_text(a.text);
+    case AttrTree::Kind::kList: {
+      const std::optional<std::string> items = list(a.items, attribute_text);
+      return items ? std::optional(str_cat("[", *items, "]")) : std::nullopt;
+    }
+    case AttrTree::Kind::kDict: {
+      const auto field = [](const Field& f) -> std::optional<std::string> {
+        const std::optional<std::string> value = attribute_text(f.value);
+        return value ? std::optional(str_cat(f.name, " = ", *value)) : std::nullopt;
+      };
+      const std::optional<std::string> fields = list(a.fields, field);
+      return fields ? std::optional(str_cat("{", *fields, "}")) : std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+// Its decomposition, which means the same; under its name, if its attributes can be written again.
 void composite(OpReader& r) {
   const AttrTree* f = r.find({"decomposition"});
   if (!f) return r.fail("names no decomposition");
-  const Values results = r.call(f->text, r.ins());
+  Values results = r.call(f->text, r.ins());
+  if (!r.ok()) return;
+  const AttrTree *name = r.find({"name"}), *given = r.find({"composite_attributes"});
+  if (!name) name = r.positional(0);
+  const std::optional<std::string> attributes = given ? attribute_text(*given) : std::string();
+  const Node* call = results.empty() ? nullptr : results[0].node();
+  if (call && is_plain_call(*call) && name && name->kind == AttrTree::Kind::kString && attributes)
+    results = r.b.make_multi(Op::call, r.ins(),
+                             intern_attrs({{Attr::body, call->attrs().computation(Attr::body)},
+                                           {Attr::call_target_name, name->text},
+                                           {Attr::index, r.integer({"version"}, 0)},
+                                           {Attr::composite_attributes, *attributes}}));
   if (r.ok()) r.yield_flat(results);
 }
 

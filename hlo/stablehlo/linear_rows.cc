@@ -35,6 +35,25 @@ void side_by_side(OpReader& r, std::initializer_list<std::string_view> names, Di
   *rhs = r.ints(a->items[1]);
 }
 
+// As Attr::precision has it; "" for the default one, and for words of later versions.
+std::string read_precision(OpReader& r) {
+  if (const AttrTree* a = r.find({"algorithm"});
+      a && a->kind == AttrTree::Kind::kDialect && a->body.find('=') != std::string_view::npos)
+    return std::string(a->body);
+  const AttrTree* a = r.find({"precision_config", "precision"});
+  if (!a || a->kind != AttrTree::Kind::kList || a->items.size() != 2) return "";
+  std::string words[2];
+  for (int i = 0; i < 2; ++i) {
+    const AttrTree& item = a->items[i];
+    const std::string_view body = item.body;
+    words[i] =
+        item.kind == AttrTree::Kind::kDialect ? std::string(body.substr(body.rfind(' ') + 1)) : item.text;
+    if (words[i] != "DEFAULT" && words[i] != "HIGH" && words[i] != "HIGHEST") return "";
+  }
+  if (words[0] == "DEFAULT" && words[1] == "DEFAULT") return "";
+  return str_cat(words[0], ", ", words[1]);
+}
+
 void dot_general(OpReader& r) {
   const DotDims dims = read_dot_dims(r);
   const Widened x = widened(r);
@@ -88,6 +107,7 @@ void convolution(OpReader& r) {
   const Dims reversal = list("reverse", "window_reversal");
   d.feature_groups = r.integer({"feature_group_count"}, 1);
   d.batch_groups = r.integer({"batch_group_count"}, 1);
+  d.precision = read_precision(r);
   const Widened x = widened(r);
   if (!r.ok()) return;
   Dims reversed;
@@ -112,6 +132,7 @@ DotDims read_dot_dims(OpReader& r) {
                r.ints(d, "lhs_contracting_dimensions"), r.ints(d, "rhs_contracting_dimensions")};
   side_by_side(r, {"batching_dims"}, &dims.lhs_batch, &dims.rhs_batch);
   side_by_side(r, {"contracting_dims"}, &dims.lhs_contract, &dims.rhs_contract);
+  dims.precision = read_precision(r);
   return dims;
 }
 

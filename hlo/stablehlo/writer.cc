@@ -8,6 +8,7 @@
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
+#include "hlo/regions.h"
 #include "hlo/rules/support.h"
 #include "hlo/stablehlo/elements_text.h"
 #include "hlo/stablehlo/tree.h"
@@ -67,7 +68,7 @@ class Writer {
     LAMINA_RETURN_IF_ERROR(function("main", true, computation));
     // Bodies of calls, which may call others in turn.
     for (size_t i = 0; i < callees_.size(); ++i) {
-      const ComputationPtr callee = callees_[i];
+      const ComputationPtr callee = callees_[i].body;
       LAMINA_RETURN_IF_ERROR(function(callee_name(i), false, *callee));
     }
     out_ += "}\n";
@@ -75,6 +76,13 @@ class Writer {
   }
 
  private:
+  // A function that is called, and the name it has there: that of a composite, or none.
+  struct Callee {
+    ComputationPtr body;
+    std::string name;
+    bool operator==(const Callee&) const = default;
+  };
+
   // Names of the results of each node of one computation.
   using Names = HashMap<const Node*, Texts>;
 
@@ -83,7 +91,14 @@ class Writer {
     for (const char c : name) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
     return out.empty() || (out[0] >= '0' && out[0] <= '9') ? "_" + out : out;
   }
-  static std::string callee_name(size_t i) { return str_cat("callee_", i); }
+  // Composites are called as they are named, and numbered where bodies share a name.
+  std::string callee_name(size_t i) const {
+    const std::string& name = callees_[i].name;
+    if (name.empty()) return str_cat("callee_", i);
+    const auto same = [&](const Callee& c) { return c.name == name; };
+    const bool first = std::none_of(callees_.begin(), callees_.begin() + static_cast<ptrdiff_t>(i), same);
+    return first ? name : str_cat(name, "_", i);
+  }
 
   std::string fresh() { return str_cat("%", next_++); }
   static const std::string& name_of(const Names& names, const Value& v) {
@@ -339,6 +354,7 @@ class Writer {
                     numbers_text("dot", a,
                                  {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions,
                                   Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions})));
+        precision(a, out);
         return absl::OkStatus();
       case Op::convolution:
         convolution(n, out);
@@ -391,6 +407,17 @@ class Writer {
     out->push_back(str_cat("padding = dense<[", joined(pairs), "]> : tensor<", p.size() / 2, "x2xi64>"));
   }
 
+  // "HIGH, HIGHEST", or the fields of an algorithm.
+  static void precision(const Attrs& a, Texts* out) {
+    const std::string& text = a.string(Attr::precision);
+    if (text.empty()) return;
+    if (text.find('=') != std::string::npos)
+      return out->push_back(str_cat("algorithm = #stablehlo.dot_algorithm<", text, ">"));
+    const size_t comma = text.find(", ");
+    out->push_back(str_cat("precision_config = [#stablehlo<precision ", text.substr(0, comma),
+                           ">, #stablehlo<precision ", text.substr(comma + 2), ">]"));
+  }
+
   // [b, 0, 1, f]
   static std::string layout(int64_t first, int64_t second, std::string_view letters, const Dims& spatial) {
     Texts out(spatial.size() + 2);
@@ -410,6 +437,7 @@ class Writer {
                            "->", layout(d.output_batch, d.output_feature, "bf", d.output_spatial), ">"));
     out->push_back(str_cat("feature_group_count = ", d.feature_groups, " : i64"));
     out->push_back(str_cat("batch_group_count = ", d.batch_groups, " : i64"));
+    precision(a, out);
   }
 
   void pretty(const Node& n, Names& names, const Texts& operands) {
@@ -420,15 +448,21 @@ class Writer {
   }
 
   void barrier(const Node& n, Names& names, const Texts& operands, const Texts& types) {
-    const std::string id = fresh();
-    const size_t count = types.size();
-    Texts results = {id};
+    out_line(n, names, str_cat("stablehlo.optimization_barrier ", joined(operands), " : ", joined(types)));
+  }
+
+  // An operation in its pretty form, with the names of its results.
+  void out_line(const Node& n, Names& names, std::string_view operation) {
+    const size_t count = n.num_results();
+    std::string id;
+    Texts results;
+    if (count > 0) results = {id = fresh()};
     if (count > 1) {
       results.clear();
       for (size_t i = 0; i < count; ++i) results.push_back(str_cat(id, "#", i));
     }
-    line(str_cat(id, count > 1 ? str_cat(":", count) : "", " = stablehlo.optimization_barrier ",
-                 joined(operands), " : ", joined(types), location_text(n)));
+    line(str_cat(id, count > 1 ? str_cat(":", count) : "", count > 0 ? " = " : "", operation,
+                 location_text(n)));
     names[&n] = results;
   }
 
@@ -461,12 +495,31 @@ class Writer {
   }
 
   absl::Status call(const Node& n, Names& names) {
-    const ComputationPtr& body = n.attrs().computation(Attr::body);
-    size_t at = std::find(callees_.begin(), callees_.end(), body) - callees_.begin();
-    if (at == callees_.size()) callees_.push_back(body);
+    const Callee callee{n.attrs().computation(Attr::body), n.attrs().string(Attr::call_target_name)};
+    size_t at = std::find(callees_.begin(), callees_.end(), callee) - callees_.begin();
+    if (at == callees_.size()) callees_.push_back(callee);
+    if (is_composite(n)) {
+      composite(n, names, callee_name(at));
+      return absl::OkStatus();
+    }
     names[&n] = generic(n, "func.call", operand_names(names, n), operand_types(n),
                         {str_cat("callee = @", callee_name(at))}, {}, result_types(n));
     return absl::OkStatus();
+  }
+
+  void composite(const Node& n, Names& names, std::string_view decomposition) {
+    const Attrs& a = n.attrs();
+    Texts fields;
+    if (const std::string& given = a.string(Attr::composite_attributes); !given.empty())
+      fields.push_back(str_cat("composite_attributes = ", given));
+    fields.push_back(str_cat("decomposition = @", decomposition));
+    if (const int64_t version = a.integer(Attr::index); version != 0)
+      fields.push_back(str_cat("version = ", version, " : i32"));
+    const std::string operands = joined(operand_names(names, n));
+    out_line(n, names,
+             str_cat("stablehlo.composite ", string_text(a.string(Attr::call_target_name)),
+                     operands.empty() ? "" : " ", operands, " {", joined(fields), "} : (",
+                     joined(operand_types(n)), ") -> ", results_text(result_types(n))));
   }
 
   // A loop over a counter, the carries and the stacked results; scanned arrays are read from outside.
@@ -568,7 +621,7 @@ class Writer {
 
   const WriteOptions& options_;
   std::string out_;
-  std::vector<ComputationPtr> callees_;
+  std::vector<Callee> callees_;
   int64_t next_ = 0;
   int indent_ = 4;
   int level_ = 0;

@@ -5,6 +5,7 @@
 
 from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, tree
 from lamina._callback import effects_barrier, io_callback, pure_callback
+from lamina._checkpoint import checkpoint
 from lamina._checks import checking_leaks, checks, debug_nans, no_tracing
 from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
@@ -26,7 +27,6 @@ from lamina._numerics import numerics
 from lamina._shapes import ShapeDtype, typeof
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
-    checkpoint,
     eval_shape,
     grad,
     jvp,

@@ -27,7 +27,7 @@ def _flops(equation: Any) -> float:
     if name in _FREE:
         return 0
     if name == "dot_general":
-        contracted = equation.params.get("lhs_contracting_dimensions", ())
+        (contracted, _), _ = equation.params["dimension_numbers"]
         return 2 * results * math.prod(operands[0].shape[d] for d in contracted)
     if name == "conv_general_dilated":
         # Of the kernel, the axis that is neither spatial nor summed over gives the features of the result.

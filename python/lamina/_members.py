@@ -135,7 +135,8 @@ def _reversed(self: Tensor) -> Iterator[Tensor]:
 
 
 def _contains(self: Tensor, item: Any) -> bool:
-    return bool((self == item).any())
+    same = self == item
+    return bool(same.any()) if isinstance(same, Tensor) else bool(same)
 
 
 def _flatten(self: Tensor, order: str = "C") -> Tensor:

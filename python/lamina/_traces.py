@@ -153,6 +153,8 @@ class Trace:
         values += outs
         params = {k: _parameter(v) for k, v in attributes.items()}
         name, given = _named(op, given, params)
+        if name in ("dot_general", "conv_general_dilated"):
+            _as_asked(name, params, outs[0].aval)
         self.eqns.append(Equation(Primitive(name), given, outs, params, f"{file}:{line}" if file else ""))
 
     def __call__(self, *args: Any) -> list[Tensor]:
@@ -189,6 +191,20 @@ class Trace:
         return "\n".join(_Printer().trace(self, 0))
 
     __repr__ = __str__
+
+
+def _as_asked(name: str, params: dict[str, Any], result: ShapeDtype) -> None:
+    """What a product asks, as the function of its name in lamina.lax takes it."""
+    from lamina.lax._precision import read  # a module that is loaded after this
+
+    if name == "dot_general":
+        (lc, rc), (lb, rb) = (
+            [tuple(params.pop(f"{side}_{kind}_dimensions", ())) for side in ("lhs", "rhs")]
+            for kind in ("contracting", "batching")
+        )
+        params["dimension_numbers"] = ((lc, rc), (lb, rb))
+    params["precision"] = read(params.get("precision"))
+    params["preferred_element_type"] = result.dtype
 
 
 def _needed(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
@@ -243,6 +259,10 @@ def _named(op: str, given: list[Any], params: dict[str, Any]) -> tuple[str, list
         params["jaxpr"] = params.pop("body")
         if "rule" in params:
             return f"custom_{params.pop('rule')}_call", given
+        if "call_target_name" in params:
+            params["name"], params["version"] = params.pop("call_target_name"), params.pop("index", 0)
+            params["attributes"] = params.pop("composite_attributes", "")
+            return "composite", given
     if op == "reduce" and len(params["body"].eqns) == 1:
         kind = _REDUCTIONS.get(_OPS.get(params["body"].eqns[0].primitive.name, ""))
         if kind is not None:

@@ -1,4 +1,4 @@
-"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, linearize, linear_transpose, checkpoint, eval_shape."""
+"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, linearize, linear_transpose, eval_shape."""
 
 from __future__ import annotations
 
@@ -727,49 +727,6 @@ def vmap(
                 )
             moved.append(x[0])
         return tree_unflatten(flat.out_tree, moved)
-
-    return wrapped
-
-
-def checkpoint(
-    fun: Callable[..., Any],
-    *,
-    prevent_cse: bool = True,
-    policy: Callable[..., Any] | None = None,
-    static_argnums: int | Sequence[int] = (),
-) -> Any:
-    """`fun` whose intermediate values reverse mode computes again instead of keeping.
-
-    `static_argnums` are arguments that are no arrays and choose what is computed. `policy` says which values may be kept
-    (`lamina.checkpoint_policies`, or a function of the same arguments); without one none are. `prevent_cse` changes
-    nothing.
-    """
-    from lamina.checkpoint_policies import everything_saveable, nothing_saveable, of_primitives
-
-    need_function(fun, "checkpoint")
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    keeps = None if policy in (None, nothing_saveable, everything_saveable) else of_primitives(policy)
-
-    @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
-        if fixed:
-            others = [a for i, a in enumerate(args) if i not in fixed]
-
-            def of_others(*given: Any, **named: Any) -> Any:
-                full = list(given)
-                for n in sorted(fixed):
-                    full.insert(n, fixed[n])
-                return fun(*full, **named)
-
-            return checkpoint(functools.wraps(fun)(of_others), policy=policy)(*others, **kwargs)
-        leaves, treedef = _flatten_arguments(fun, args, kwargs)
-        if policy is everything_saveable:
-            given, named = tree_unflatten(treedef, leaves)
-            return fun(*given, **named)
-        flat = _Flat(fun, treedef, given=leaves, refs=ref.lent())
-        made = _core.checkpoint(flat, leaves, keeps)
-        return tree_unflatten(flat.out_tree, flat.settled(args, kwargs, made))
 
     return wrapped
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lamina import _core, _missing, checkpoint_policies
+from lamina._checkpoint import checkpoint
 from lamina._core import Tensor
 from lamina._functions import _name, need_function
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe
-from lamina._transforms import _argument_path, checkpoint, eval_shape, vjp
+from lamina._transforms import _argument_path, eval_shape, vjp
 from lamina.checkpoint_policies import checkpoint_name
 from lamina.tree import tree_leaves, tree_paths
 

@@ -334,8 +334,16 @@ def standardize(
     variance: Any = None,
     epsilon: float = 1e-5,
     where: Any = None,
+    *,
+    algorithm: str = "fast",
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon), with mean and variance along axes unless given."""
+    """(x - mean) / sqrt(variance + epsilon), with mean and variance along axes unless given.
+
+    The variance is the mean of (x - mean)^2 by either `algorithm`, "fast" or "stable": that of the squares minus the
+    square of the mean would lose the digits that the two share. ValueError for any other name.
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"standardize: algorithm is 'fast' or 'stable', not {algorithm!r}")
     t = _float(x)
     axes = axes_of(axis, t.ndim)
     if where is None:

@@ -61,6 +61,24 @@ class _Body:
             ref._held = held
 
 
+class _Form(_Body):
+    """The bodies of a loop or branch in one that is only asked what it uses: only the shapes of its results count."""
+
+    def of(self, f: Any) -> Any:
+        """A body, each of whose traces finds the references as the form does."""
+        if not callable(f):
+            return f
+
+        @functools.wraps(f)
+        def traced(*args: Any) -> Any:
+            self.begin()
+            for ref, held in self.used.items():
+                ref._held = _cell(held)
+            return f(*args)
+
+        return traced
+
+
 class Inside(BaseException):
     """A function that is traced inside of another uses references: it is to be a part of that. Not for `except`."""
 
@@ -434,17 +452,25 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
 # --- bodies of loops and branches that use references from outside ---
 
 
-def _carried(run: Callable[[], Any], *bodies: tuple[Any, ...]) -> tuple[list[Ref], Any]:
-    """(references from outside that bodies use, None) where they write to some; else ([], run()).
+def _carried(run: Callable[..., Any], *bodies: tuple[Any, ...]) -> tuple[list[Ref], Any]:
+    """(references from outside that bodies use, None) where they write to some; else ([], run(*functions)).
 
-    Each is a function and what stands for its arguments. `run` traces them once: most only read.
+    Each is a function and what stands for its arguments. `run` traces them once: most only read. What is inside of a
+    body that is only asked for its references is traced once too, so that nested loops are not traced again and again.
     """
+    functions = [f for f, *_ in bodies]
+    if _state.asked and type(_state.asked[-1]) in (_Body, _Form):
+        with _Form() as form:
+            out = run(*map(form.of, functions))
+        for r in form.used:
+            r._tensor()
+        return [], out
     codes = [f.__code__ for f, *_ in bodies if hasattr(f, "__code__")]
     if not any(c in _writers for c in codes):
         reading = _Reading()
         _state.lending.append(reading)
         try:
-            return [], run()
+            return [], run(*functions)
         except _Writes as e:
             if e.args[0] is not reading:
                 raise
@@ -452,7 +478,7 @@ def _carried(run: Callable[[], Any], *bodies: tuple[Any, ...]) -> tuple[list[Ref
         finally:
             _state.lending.pop()
     refs = _used_by(bodies)
-    return refs, None if refs else run()
+    return refs, None if refs else run(*functions)
 
 
 class _Writes(BaseException):
@@ -591,7 +617,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
     _check_carry("scan", init)
     if any(map(is_ref, tree.tree_leaves(xs, is_leaf=is_ref))):
         return _rows_of(plain, f, init, xs, args, kwargs)
-    refs, out = _carried(lambda: plain(f, init, xs, *args, **kwargs), (f, init, tree.tree_map(row, xs)))
+    refs, out = _carried(lambda f: plain(f, init, xs, *args, **kwargs), (f, init, tree.tree_map(row, xs)))
     if not refs:
         return out
 
@@ -606,7 +632,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
 
 def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: Any, **kwargs: Any) -> Any:
     _check_carry("while_loop", init_val)
-    whole = lambda: plain(cond_fun, body_fun, init_val, **kwargs)  # noqa: E731
+    whole = lambda test, step: plain(test, step, init_val, **kwargs)  # noqa: E731
     refs, out = _carried(whole, (cond_fun, init_val), (body_fun, init_val))
     if not refs:
         return out
@@ -624,7 +650,7 @@ def _fori(
     plain: Callable[..., Any], lower: Any, upper: Any, body_fun: Any, init_val: Any, **kwargs: Any
 ) -> Any:
     _check_carry("fori_loop", init_val)
-    whole = lambda: plain(lower, upper, body_fun, init_val, **kwargs)  # noqa: E731
+    whole = lambda step: plain(lower, upper, step, init_val, **kwargs)  # noqa: E731
     refs, out = _carried(whole, (body_fun, lower, init_val))
     if not refs:
         return out
@@ -646,7 +672,7 @@ def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any
     if any(map(_is_place, tree.tree_leaves(given, is_leaf=_is_place))):
         of_arrays = [_by_themselves(f, given) for f in branches]
         return _switch(plain, index, [f for f, _ in of_arrays], *of_arrays[0][1])
-    whole = lambda: plain(index, branches, *operands, **kwargs)  # noqa: E731
+    whole = lambda *branches: plain(index, list(branches), *operands, **kwargs)  # noqa: E731
     refs, out = _carried(whole, *((f, *given) for f in branches))
     if not refs:
         return out
@@ -662,7 +688,9 @@ def _cond(plain: Callable[..., Any], pred: Any, *args: Any, **kwargs: Any) -> An
     if any(map(_is_place, tree.tree_leaves(given, is_leaf=_is_place))):
         of_arrays = [_by_themselves(f, given) for f in args[:2]]
         return _cond(plain, pred, of_arrays[0][0], of_arrays[1][0], *of_arrays[0][1])
-    refs, out = _carried(lambda: plain(pred, *args, **kwargs), *((f, *given) for f in args[:2]))
+    refs, out = _carried(
+        lambda *both: plain(pred, *both, *args[2:], **kwargs), *((f, *given) for f in args[:2])
+    )
     if not refs:
         return out
     values, out = plain(pred, *_branching(refs, args[:2]), [r[...] for r in refs], *given)

@@ -106,6 +106,14 @@ ROWS = {
     "lamina.lax.conv_general_dilated_patches": [(_conv[0], (2,), (1,), "VALID")],
     "lamina.lax.conv_general_dilated_local": [(_conv[0], np.ones((1, 2, 3), "f4"), (1,), "VALID", (2,))],
     "lamina.lax.ragged_dot": [(A, np.ones((2, 3, 1), "f4"), np.array([1, 1]))],
+    "lamina.lax.ragged_dot_general": [
+        (
+            A,
+            np.ones((2, 3, 1), "f4"),
+            np.array([1, 1]),
+            lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)),
+        )
+    ],
     "lamina.lax.conv_transpose": [(np.ones((1, 4, 1), "f4"), np.ones((2, 1, 1), "f4"), (1,), "VALID")],
     "lamina.lax.conv_with_general_padding": [(*_conv, (1,), [(0, 0)], None, None)],
     "lamina.lax.dot_general": [(A, A2, (((1,), (1,)), ((), ())))],
@@ -183,6 +191,7 @@ COLLECTIVES = [
     *("pshuffle", "psum", "psum_scatter", "pswapaxes"),
 ]
 LEFT_OUT = {
+    "composite": "gives a function",
     "frompyfunc": "gives a function",
     **dict.fromkeys(COLLECTIVES, "stands inside vmap, whose results are new"),
     "get_printoptions": "gives no Tensor",

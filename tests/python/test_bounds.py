@@ -285,6 +285,17 @@ def test_unravel_index_refuses_what_numpy_refuses(index, shape):
     assert [np.asarray(g).tolist() for g in jitted] == [np.asarray(w).tolist() for w in want]
 
 
+def test_unravel_index_with_traced_sizes_is_jaxs():
+    jax = pytest.importorskip("jax")
+    for index in (np.arange(-9, 10, dtype=np.int32), np.arange(9, dtype=np.uint8)):
+        got = lm.jit(lambda i, s: lnp.unravel_index(i, s))(index, (2, 4))
+        want = jax.jit(lambda i, s: jax.numpy.unravel_index(i, s))(index, (2, 4))
+        for g, w in zip(got, want, strict=True):
+            assert g.tolist() == w.tolist() and g.dtype == index.dtype.name
+    lanes = lm.vmap(lambda i, n: lnp.unravel_index(i, (n, 4)))(np.arange(6), np.arange(2, 8))
+    assert [x.tolist() for x in lanes] == [[0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1]]
+
+
 def test_unravel_index_inside_jit_is_jaxs():
     jax = pytest.importorskip("jax")
     index = np.arange(-9, 10)

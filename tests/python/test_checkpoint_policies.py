@@ -1,5 +1,7 @@
 """Which values of a checkpointed function reverse mode keeps, by policy: seen in what the gradient computes twice."""
 
+import functools
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -107,6 +109,61 @@ def test_a_name_outside_of_a_checkpoint_and_static_arguments():
     assert lm.checkpoint_name({"x": 1.0}, "n")["x"].tolist() == 1.0
     g = lm.checkpoint(lambda n, x: _f(x) * n, policy=policies.dots_saveable, static_argnums=0)
     np.testing.assert_allclose(lm.grad(g, 1)(2, X).numpy(), 2 * lm.grad(_f)(X).numpy(), rtol=1e-6)
+
+
+def test_arguments_that_what_is_computed_again_need_not_wait_for():
+    def layer(w, x, scale=None):
+        out = lnp.sin(x @ w["a"] + w["b"][0])
+        return out if scale is None else out * scale
+
+    w, x = {"a": X, "b": [X[0] * 2]}, X * 3
+
+    def waiting(guards, policy=None):
+        g = lm.checkpoint(layer, prevent_cse=guards, policy=policy)
+        slopes = lm.grad(lambda w, x: g(g_w(w), g(w, x)).sum(), (0, 1))
+        want = lm.grad(lambda w, x: layer(g_w(w), layer(w, x)).sum(), (0, 1))(w, x)
+        for got, value in zip(map(lm.tree.leaves, (slopes(w, x), want)), map(lm.tree.leaves, (want, want))):
+            for a, b in zip(got, value, strict=True):
+                np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+        text = lm.stablehlo.dumps(lm.jit(slopes).lower(w, x))
+        lines = {line.split("optimization_barrier ")[1] for line in text.splitlines() if "_barrier" in line}
+        assert len(lines) == 1
+        return lines.pop().split(" : ")[0].count("%")
+
+    g_w = lambda w: {"a": w["a"] * 2, "b": w["b"]}  # noqa: E731
+    all_of_them = waiting(True)
+    assert waiting(False) == all_of_them == 4  # two of w, x and the cotangent
+    assert waiting((False, True)) == waiting([False, True]) == 2
+    assert waiting(({"a": False, "b": True}, True)) == waiting(({"a": False, "b": [True]}, True)) == 3
+    assert waiting((True, False)) == 3 and waiting((False, False)) == 1
+    assert waiting((False, True), policies.dots_saveable) <= waiting(True, policies.dots_saveable)
+
+    for wrong, error in {
+        (True,): r"prevent_cse has 1 entries, but layer was called with 2 arguments",
+        (True, (True,)): r"prevent_cse\[1\] is \(True,\), which does not fit",
+        ((True, True), True): r"prevent_cse\[0\] is \(True, True\), .* a dict of 2",
+    }.items():
+        with pytest.raises(ValueError, match=error):
+            lm.checkpoint(layer, prevent_cse=wrong)(w, x)
+    with pytest.raises(TypeError, match="prevent_cse is True, False or a tuple"):
+        lm.checkpoint(layer, prevent_cse={"w": True})
+
+
+def test_static_arguments_by_name():
+    def f(n, x, *, kind="sum", scale=1.0):
+        assert isinstance(n, int) and isinstance(kind, str)
+        return getattr(lnp, kind)(lnp.sin(x) ** n) * scale
+
+    for options in ({"static_argnames": ("n", "kind")}, {"static_argnums": 0, "static_argnames": "kind"}):
+        g = lm.checkpoint(f, **options, prevent_cse=(True, False))
+        for n, named in ((2, {}), (3, {"kind": "mean", "scale": 2.0})):
+            assert g(n, X, **named).item() == f(n, X, **named).item()
+            got, want = (lm.grad(functools.partial(h, **named), 1)(n, X).numpy() for h in (g, f))
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    g = lm.checkpoint(f, static_argnames=("n", "kind"))
+    assert lm.grad(lambda x: g(n=2, x=x))(X).tolist() == lm.grad(lambda x: f(2, x))(X).tolist()
+    with pytest.raises(ValueError, match="'other' is no parameter of f"):
+        lm.checkpoint(f, static_argnames="other")
 
 
 def test_in_a_scan():

@@ -182,6 +182,61 @@ def test_what_ragged_dot_refuses():
         lax.ragged_dot(lnp.ones((2, 3)), lnp.ones((2, 3, 1)), lnp.ones(2))
 
 
+GENERAL = {  # shapes of lhs, rhs and group sizes; contracting and batch dimensions, ragged and group dimensions
+    "rows": ((7, 4), (3, 4, 5), (3,), ((1,), (1,)), ((), ()), (0,), (0,)),
+    "rows behind others": ((2, 7, 4), (3, 4, 5), (2, 3), ((2,), (1,)), ((), ()), (1,), (0,)),
+    "rows before others": ((7, 2, 4), (3, 4, 5), (3,), ((2,), (1,)), ((), ()), (0,), (0,)),
+    "rows of batches": ((2, 7, 4), (3, 2, 4, 5), (2, 3), ((2,), (2,)), ((0,), (1,)), (1,), (0,)),
+    "rows of batches alike": ((7, 2, 4), (2, 4, 3, 5), (3,), ((2,), (1,)), ((1,), (0,)), (0,), (2,)),
+    "sums": ((7, 4), (7, 5), (3,), ((0,), (0,)), ((), ()), (0,), ()),
+    "sums of two": ((4, 7, 2), (2, 7, 5), (2, 3), ((2, 1), (0, 1)), ((), ()), (1,), ()),
+    "sums of batches": ((2, 7, 4), (2, 7, 5), (2, 3), ((1,), (1,)), ((0,), (0,)), (1,), ()),
+    "batches": ((7, 3, 4), (7, 4, 5), (3,), ((2,), (1,)), ((0,), (0,)), (0,), ()),
+}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_ragged_products_of_any_dimensions(name):
+    lhs, rhs, sizes, contracting, batch, ragged, group = GENERAL[name]
+    a, b = RNG.normal(size=lhs).astype(np.float32), RNG.normal(size=rhs).astype(np.float32)
+    s = RNG.multinomial(6, np.ones(sizes[-1]) / sizes[-1], size=sizes[:-1]).astype(np.int32)
+
+    def product(module, a, b, s):
+        numbers = module.RaggedDotDimensionNumbers((contracting, batch), ragged, group)
+        return module.ragged_dot_general(a, b, s, numbers)
+
+    np.testing.assert_allclose(product(lax, a, b, s), product(jax.lax, a, b, s), rtol=1e-4, atol=1e-5)
+    # JAX has derivatives of the first kind only.
+    check(lambda a, b: lnp.sin(product(lax, a, b, s)).sum(), (a.astype(float), b.astype(float)), order=2)
+
+
+def test_what_ragged_products_refuse():
+    a, b, s = lnp.ones((11, 5)), lnp.ones((3, 5, 7)), lnp.ones(3, "int32")
+
+    def product(a, b, s, ragged, group, dims=(((1,), (1,)), ((), ()))):
+        return lax.ragged_dot_general(a, b, s, lax.RaggedDotDimensionNumbers(dims, ragged, group))
+
+    for text, args in {
+        "exactly one lhs ragged dimension": (a, b, s, (0, 1), (0,)),
+        r"nonnegative and less than the number of axes of the lhs value float32\[11,5\]": (
+            a,
+            b,
+            s,
+            (2,),
+            (0,),
+        ),
+        "to be distinct from contracting": (a, b, s, (0,), (1,)),
+        "exactly one rhs group dimension": (a, lnp.ones((5, 7)), s, (0,), (), (((1,), (0,)), ((), ()))),
+        "zero group dimensions in the rhs": (a, b, s, (1,), (0,)),
+        r"shape \(3,\), got \(2, 3\)": (a, b, lnp.ones((2, 3), "int32"), (0,), (0,)),
+        "size to be 2, got 3": (a, b, s[:2], (0,), (0,)),
+        "group_sizes are integers": (a, b, lnp.ones(3), (0,), (0,)),
+        "rank of at least 1": (a, b, 3, (0,), (0,)),
+    }.items():
+        with pytest.raises(TypeError, match=text):
+            product(*args)
+
+
 def test_a_function_for_the_platform():
     assert lax.platform_dependent(3.0, cpu=lambda x: x + 1, tpu=lambda x: x) == 4
     assert lax.platform_dependent(3.0, tpu=lambda x: x, default=lambda x: x * 2) == 6

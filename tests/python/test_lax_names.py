@@ -51,6 +51,39 @@ def test_operands_are_checked():
         lax.stack([])
 
 
+def test_what_lax_refuses_as_jax_does(jax):
+    for name in ("argmax", "argmin"):
+        for axis in (-1, 2):
+            with pytest.raises(
+                ValueError, match=rf"lax\.{name}: invalid axis {axis} for operand shape \(2, 3\)"
+            ):
+                getattr(lax, name)(np.ones((2, 3)), axis, "int32")
+        assert getattr(lax, name)(np.ones((2, 3)), np.int64(1)).shape == (2,)
+    for name in ("lt", "le", "gt", "ge"):
+        for a, b in ((1j, 2j), (np.ones(2, np.complex64), 1.0)):
+            with pytest.raises(TypeError, match=f"{name} does not accept dtype complex64"):
+                getattr(lax, name)(a, b)
+            with pytest.raises(TypeError):
+                getattr(jax.lax, name)(a, b)
+    assert lnp.less(1j, 2j)  # as NumPy compares them
+
+
+def test_shapes_as_values_and_sinks():
+    for shape in ((), (2,), (2, 3)):
+        got = lax.shape_as_value(shape)
+        assert got.tolist() == list(shape) and got.dtype == "int32"
+
+    def f(x):
+        lax.dce_sink({"a": x + 1})
+        lax.dce_sink(lnp.sin(x), prevent_mlir_dce=True)
+        return x
+
+    for g in (f, lm.jit(f), lm.vmap(f), lm.grad(lambda x: f(x).sum())):
+        assert g(lnp.ones(3)).shape == (3,)
+    text = str(lm.make_trace(f)(1.0))
+    assert "add" not in text and "sin" in text
+
+
 def test_small_names(jax):
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     got = lax.scatter_sub(lnp.zeros(3), np.array([[1], [1]]), lnp.array([2.0, 3.0]), numbers)

@@ -10,6 +10,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from lamina.test_util import check_grads
 
 la = lnp.linalg
 SIZES = (1, 2, 3, 4, 5, 9, 40)  # elementwise ops up to 4, own routines up to 31, LAPACK from 32
@@ -324,10 +325,30 @@ def test_the_determinant_has_its_derivative_at_singular_matrices(n):
     close(lm.grad(la.det)(lnp.asarray(a)), cofactors, 1e-10)
 
 
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 1), (40, 33), (2, 4, 2), (3, 5), (4, 4)])
+def test_complete_qr_has_derivatives(shape, kind):
+    rng = np.random.default_rng(3)
+    a, t = matrix(rng, shape, kind), matrix(rng, shape, kind)
+    f = lambda x: la.qr(x, "complete")  # noqa: E731
+    step = 1e-6
+    (q, r), (dq, dr) = lm.jvp(f, (a,), (t,))
+    after, before = f(a + step * t), f(a - step * t)
+    for slope, high, low in zip((dq, dr), after, before, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(slope), (np.asarray(high) - np.asarray(low)) / (2 * step), rtol=1e-6, atol=2e-8
+        )
+    np.testing.assert_allclose(np.asarray(dq @ r + q @ dr), t, atol=1e-12)
+    turn = adjoint(np.asarray(q)) @ np.asarray(dq)
+    np.testing.assert_allclose(turn, -adjoint(turn), atol=1e-12)
+    if a.size < 30:
+        w = rng.normal(size=q.shape)
+        loss = lambda x: (lnp.abs(f(x)[0]) * w).sum() + lnp.abs(f(x)[1]).sum()  # noqa: E731
+        check_grads(loss, (a,), order=2, modes=["fwd", "rev"])
+
+
 def test_what_has_no_derivative_says_why():
     x = lnp.asarray(np.random.default_rng(0).normal(size=(5, 3)))
-    with pytest.raises(NotImplementedError, match="reduced"):
-        lm.grad(lambda y: la.qr(y, "complete")[0].sum())(x)
     with pytest.raises(NotImplementedError, match="full_matrices=False"):
         lm.grad(lambda y: la.svd(y)[0].sum())(x)
 

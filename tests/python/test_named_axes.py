@@ -361,3 +361,33 @@ def test_threads_have_their_own_axes():
 def test_what_does_not_fit_is_refused(f, error, message):
     with pytest.raises(error, match=message):
         lm.vmap(f, axis_name="i")(lnp.ones((3, 4)))
+
+
+@pytest.mark.parametrize("kind", ["plain", "custom_jvp", "custom_vjp", "jit", "checkpoint"])
+def test_what_no_lane_tells_apart_stays_so(kind):
+    """A function of what is not mapped, whose result is that of all lanes together."""
+
+    def f(x):
+        return lax.psum(lnp.sin(x), "i")
+
+    g = f
+    if kind == "custom_jvp":
+        g = lm.custom_jvp(f)
+        g.defjvp(lambda p, t: (f(*p), lax.psum(lnp.cos(p[0]) * t[0], "i")))
+    elif kind == "custom_vjp":
+        g = lm.custom_vjp(f)
+        g.defvjp(lambda x: (f(x), x), lambda x, ct: (lax.psum(lnp.cos(x) * ct, "i"),))
+    elif kind != "plain":
+        g = getattr(lm, kind)(f)
+
+    def all_lanes(x):
+        return lm.vmap(lambda _, x: g(x), (0, None), out_axes=None, axis_name="i", axis_size=4)(
+            lnp.arange(4), x
+        )
+
+    np.testing.assert_allclose(np.asarray(all_lanes(2.0)), 4 * np.sin(2.0), rtol=1e-6)
+    if kind != "custom_vjp":
+        np.testing.assert_allclose(
+            np.asarray(lm.jvp(all_lanes, (2.0,), (1.0,))[1]), 4 * np.cos(2.0), rtol=1e-6
+        )
+        np.testing.assert_allclose(np.asarray(lm.grad(all_lanes)(2.0)), 4 * np.cos(2.0), rtol=1e-6)

@@ -120,6 +120,16 @@ def test_initializers_are_imported_as_a_module():
     assert names.stdout.strip() == "glorot_uniform", names.stderr
 
 
+def test_standardize_by_either_algorithm():
+    x = np.array([1e6, 1e6 + 1, 1e6 + 2], np.float32)
+    want = (x.astype(float) - x.mean(dtype=float)) / np.sqrt(x.var(dtype=float) + 1e-5)
+    for algorithm in ("fast", "stable"):
+        for f in (nn.standardize, lm.jit(nn.standardize, static_argnames="algorithm")):
+            np.testing.assert_allclose(value(f(x, algorithm=algorithm)), want, rtol=1e-5)
+    with pytest.raises(ValueError, match="algorithm is 'fast' or 'stable', not 'other'"):
+        nn.standardize(x, algorithm="other")
+
+
 def test_other_initializers():
     key = random.key(1)
     assert value(nn.initializers.zeros(key, (2, 3))).tolist() == [[0] * 3] * 2

@@ -458,3 +458,13 @@ def test_arrays_like_what_has_a_shape_and_an_element_type():
         got = lnp.full_like(described, 7, dtype="int8", shape=(4,))
         assert got.tolist() == [7, 7, 7, 7] and got.dtype == "int8"
     assert lm.tree.tree_map(lnp.zeros_like, {"w": lm.ShapeDtype((1,), "int32")})["w"].tolist() == [0]
+
+
+@pytest.mark.parametrize("item", [1, 5, 2.0, None, "abc", "", np.array([1, 9]), True], ids=repr)
+def test_what_an_array_contains_is_numpys(item):
+    for values in (np.arange(4), np.array([[1, 2], [3, 4]]), np.zeros(0), np.array([True])):
+        try:
+            want = item in values
+        except ValueError:
+            continue
+        assert (item in lnp.asarray(values)) is bool(want), values

@@ -300,3 +300,12 @@ def test_modes_of_more_bits(mode):
             value(random.bernoulli(KEY, 0.3, (500,), mode=mode)),
             jax.random.bernoulli(theirs, 0.3, (500,), mode=mode),
         )
+
+
+def test_permutations_of_ranges():
+    for n in (10, -3, 0):
+        for axis in (0, -1):
+            assert sorted(random.permutation(KEY, n, axis=axis).tolist()) == list(range(n))
+    for x, axis in ((10, 3), (10, -2), (np.ones((2, 2)), 2)):
+        with pytest.raises(ValueError, match=f"axis {axis} is out of range"):
+            random.permutation(KEY, x, axis=axis)

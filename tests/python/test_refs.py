@@ -534,6 +534,44 @@ def test_the_place_of_a_returned_reference_is_named():
     assert lm.jit(lambda x: lm.freeze(lm.new_ref(x)))(lnp.ones(3)).tolist() == [1, 1, 1]
 
 
+def test_nested_bodies_that_write_are_traced_a_few_times_only():
+    counts = [0, 0, 0, 0]
+
+    def f(x):
+        r = lm.new_ref(x)
+
+        def body(depth):
+            def step(c, _=None):
+                counts[depth] += 1
+                if depth == 3:
+                    r[...] += c
+                    return c + 1, None
+                if depth == 1:
+                    return lax.cond(c >= 0, lambda c: body(2)(c)[0], lambda c: c, c), None
+                if depth == 2:
+                    return lax.fori_loop(0, 2, lambda i, c: body(3)(c)[0], c), None
+                return lax.scan(body(depth + 1), c, None, length=2)[0], None
+
+            return step
+
+        c, _ = lax.scan(body(0), x[0] * 0, None, length=2)
+        return r[...], c
+
+    def plain(x):
+        c, r = 0.0, x
+        for _ in range(8):
+            r, c = r + c, c + 1
+        return r, c
+
+    for around in (lambda f: f, lm.jit, lambda f: lambda x: lm.vmap(f)(x[None])):
+        got = around(f)(lnp.ones(2))
+        want = plain(np.ones(2))
+        np.testing.assert_array_equal(np.asarray(got[0]).reshape(-1, 2)[0], want[0])
+        assert np.asarray(got[1]).max() == want[1]
+        assert max(counts) <= 20, counts  # 30 and more where each body is asked anew
+        counts[:] = [0] * 4
+
+
 def _stashing():
     """x itself, whose cotangent a reference notes: with what it held before, so that the order is seen."""
 

@@ -226,6 +226,15 @@ def test_tridiagonal_eigenvalues():
     close(m @ np.asarray(v), np.asarray(v) * np.asarray(w))
 
 
+@pytest.mark.parametrize(("f", "s"), [([1.0], []), ([1.0, 2.0, 3.0], [0.5]), ([1.0, 2.0], []), (1.0, 2.0)])
+def test_leslie_refuses_what_scipy_refuses(f, s):
+    with pytest.raises(ValueError):
+        reference.leslie(np.array(f), np.array(s))
+    with pytest.raises(ValueError, match="leslie needs"):
+        sl.leslie(np.array(f), np.array(s))
+    close(sl.leslie([1.0, 2.0], 0.5), reference.leslie([1.0, 2.0], 0.5))
+
+
 def test_batches():
     rng = np.random.default_rng(0)
     a = positive(rng, (3, 5, 5), "f")

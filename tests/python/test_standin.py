@@ -278,6 +278,55 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "Attempt to donate a buffer that another argument of the same call uses\n"
             "No such compile option: 'no_option'\n3.0",
         ),
+        (
+            "print(jnp.issubdtype(jnp.int1, jnp.signedinteger), jnp.issubdtype(jnp.uint1, jnp.floating))\n"
+            "try: jnp.ones(2, jnp.int1)\nexcept TypeError as e: print('int1' in str(e))",
+            "True False\nTrue",
+        ),
+        (
+            # zeros without a type are leaves, whichever container is walked
+            "g = jax.grad(lambda p: (p['x'] * 2.0).sum() + p['n'] * 1.0, allow_int=True)({'x': jnp.ones(2), 'n': 3})\n"
+            "p = {'x': jnp.ones(2), 'n': 3}; tree = jax.tree\n"
+            "step = lambda p, g: p if g.dtype == jax.dtypes.float0 else p - g\n"
+            "print(tree.map(step, p, g)['x'], tree.map(lambda g, p: step(p, g), g, p)['n'], len(tree.leaves(g)))\n"
+            "print(tree.structure(jax.jit(lambda g: g)(g)) == tree.structure(p))",
+            "[-1. -1.] 3 2\nTrue",
+        ),
+        (
+            "import jax.interpreters.partial_eval as pe\n"
+            "from jax.extend.core import check_jaxpr, subjaxprs\n"
+            "def step(c, x): return ((c[0] + 1, c[0] * c[1], jnp.sin(c[2])), (c[1] * x, c[2]))\n"
+            "t = jax.make_jaxpr(lambda c, x: jax.lax.scan(step, c, x))((1.0, 2.0, 3.0), jnp.arange(3.0)).jaxpr\n"
+            "given = (1.0, 2.0, 3.0, jnp.arange(3.0)); whole = t(*given)\n"
+            "for asked in ([0], [1], [2], [3], [4], [0, 4]):\n"
+            "    marks = [i in asked for i in range(5)]; fewer, used = pe.dce_jaxpr(t, marks); check_jaxpr(fewer)\n"
+            "    out = fewer(*(v for v, u in zip(given, used) if u))\n"
+            "    same = all(bool((o == whole[i]).all()) for o, i in zip(out, asked)) and len(out) == len(asked)\n"
+            "    print(''.join('01'[u] for u in used), sum(len(s.eqns) for s in subjaxprs(fewer)), same)",
+            "1000 1 True\n1100 2 True\n0010 1 True\n1101 3 True\n0010 1 True\n1010 2 True",
+        ),
+        (
+            "f = jax.jit(lambda: jnp.ones(3)); f(); x = jnp.ones(3, 'bfloat16'); lines = []\n"
+            "def told(g):\n"
+            "    try: g(); lines.append('ran')\n"
+            "    except Exception as e: lines.append(type(e).__name__)\n"
+            "with jax.no_execution(): told(f); told(lambda: f.lower())\n"
+            "with jax.allow_f16_reductions(False):\n"
+            "    told(lambda: jax.lax.reduce_sum(x, (0,))); told(lambda: jax.lax.reduce_sum(x[:1], (0,)))\n"
+            "told(f); told(lambda: jax.lax.reduce_sum(x, (0,))); told(lambda: jax.lax.add(0, 0.0)); print(*lines)\n"
+            "context = jax.make_user_context(1)\n"
+            "with context(2): seen = context.value\n"
+            "g = jax.jit(lambda x: x * context.value); before = g(3); context.set_global(5)\n"
+            "print(seen, before, context.get_global(), g(3))",
+            "RuntimeError ran ValueError ran ran ran TypeError\n2 3 5 15",
+        ),
+        (
+            "x = jnp.ones((2, 2)); import operator\n"
+            "for f in (jnp.dot, operator.matmul, lambda a, b: jnp.einsum('ij,jk', a, b), jax.lax.dot):\n"
+            "    with jax.default_matmul_precision('tensorfloat32'): e = jax.make_jaxpr(f)(x, x).eqns[0]\n"
+            "    print(e.params['precision'], jax.make_jaxpr(f)(x, x).eqns[0].params['precision'])",
+            "\n".join(["(Precision.HIGH, Precision.HIGH) None"] * 4),
+        ),
     ],
 )
 def test_names_that_libraries_take(code, expected):

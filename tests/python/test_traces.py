@@ -146,6 +146,27 @@ def test_branches_and_loops_hold_what_their_results_need():
     assert [e.primitive.name for e in t.eqns][-1] == "cond"
 
 
+def test_products_say_what_was_asked():
+    a, b = np.ones((2, 3, 4), np.float32), np.ones((2, 4, 5), np.float16)
+    (*_, e) = lm.make_trace(lambda a, b: lnp.matmul(a, b, precision=("high", "highest")))(a, b).eqns
+    assert e.primitive.name == "dot_general" and e.params == {
+        "dimension_numbers": (((2,), (1,)), ((0,), (0,))),
+        "precision": (lax.Precision.HIGH, lax.Precision.HIGHEST),
+        "preferred_element_type": "float32",
+    }
+    (e,) = lm.make_trace(lambda x: lnp.dot(x, x, precision="BF16_BF16_F32_X6"))(X).eqns
+    assert e.params["precision"] == lax.DotAlgorithm("bf16", "bf16", "f32", 1, 1, 6, False)
+    (e,) = lm.make_trace(lambda x: lnp.dot(x, x))(X).eqns
+    assert e.params["precision"] is None
+    (*_, e) = lm.make_trace(lambda x: lnp.convolve(x, x, precision="high"))(X).eqns[:-1]
+    assert e.params["precision"] == (lax.Precision.HIGH,) * 2
+    # The parameters are arguments of the function of that name.
+    (e,) = lm.make_trace(lambda a, b: lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))))(
+        a, a.swapaxes(1, 2)
+    ).eqns
+    assert getattr(lax, e.primitive.name)(a, a.swapaxes(1, 2), **e.params).shape == (2, 3, 3)
+
+
 def test_traces_of_no_operations():
     t = lm.make_trace(lambda x: (lax.broadcast(x, ()), 1.0))(X)
     assert str(t) == "{ lambda ; a:f32[3]. let  in (a, 1.0:f32[]) }"

@@ -312,11 +312,29 @@ BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 // --- call ---
 
 Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands) {
-  // A custom rule is the function's, not its transpose's, and so is what a loop's derivative says of itself.
-  if (has_custom_rule(node) || loop_derivative(node))
+  // A custom rule is the function's, not its transpose's, and so are what a loop's derivative says of itself
+  // and the name of a composite.
+  if (has_custom_rule(node) || loop_derivative(node) || is_composite(node))
     return b.make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
   return b.make_multi(Op::call, operands, with_attr(node.attrs(), Attr::body, std::move(body)));
 }
+
+namespace {
+
+// The attributes of an instance that calls `body` on those of its operands, and further ones.
+const Attrs* of_operands(const Node& node, const Mask& kept, ComputationPtr body) {
+  Dims shared;
+  for (size_t i = 0, next = 0; i < kept.size(); ++i)
+    if (kept[i]) {
+      if (contains(node.attrs().ints(Attr::shared_operands), static_cast<int64_t>(i)))
+        shared.push_back(static_cast<int64_t>(next));
+      ++next;
+    }
+  const Attrs* calling = with_attr(node.attrs(), Attr::body, std::move(body));
+  return with_attr(*calling, Attr::shared_operands, std::move(shared));
+}
+
+}  // namespace
 
 JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const auto d = loop_derivative(node); d && !derived_as_recorded(*d, t))
@@ -350,7 +368,8 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
     if (!b.ok()) return failed;
     const Values operands =
         joined(joined(picked(x, split->operands), Ops(first).subspan(n)), picked(t, marks));
-    const Values tangents = call_like(b, node, split->linear, operands);
+    const Values tangents =
+        b.make_multi(Op::call, operands, of_operands(node, split->operands, split->linear));
     if (!b.ok()) return failed;
     return with_tangents(n, derived->results, joined(Ops(first).first(n), tangents));
   }
@@ -395,10 +414,18 @@ Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   if (const int64_t instance = node.attrs().integer(Attr::instance)) {
     // The region to compute again starts at a barrier, else it would be shared with the forward computation.
     const std::vector<const Type*> types = (*back)->parameter_types();
+    Mask guarded(types.size(), true);
+    for (size_t i = 0, next = 0; i < x.size(); ++i)
+      if (!linear[i])
+        guarded[next++] = !contains(node.attrs().ints(Attr::shared_operands), static_cast<int64_t>(i));
     back = record_region(types, [&](Builder& inner, Ops p) {
-      const Values held =
-          inner.make_multi(Op::optimization_barrier, p, intern_attrs({{Attr::instance, instance}}));
-      return inner.ok() ? inline_computation(inner, **back, held) : Values();
+      const Values held = inner.make_multi(Op::optimization_barrier, picked(p, guarded),
+                                           intern_attrs({{Attr::instance, instance}}));
+      if (!inner.ok()) return Values();
+      Values given(p.begin(), p.end());
+      for (size_t i = 0, next = 0; i < given.size(); ++i)
+        if (guarded[i]) given[i] = held[next++];
+      return inline_computation(inner, **back, given);
     });
     if (!get_or_fail(b, back)) return out;
   }

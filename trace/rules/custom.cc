@@ -547,10 +547,9 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   if (rule->has_batch()) return batched_by_rule(b, *rule, call, x, batched, size);
   // A result that is the same in every lane may have a tangent per lane. Where collectives make it one, its
   // cotangent is the sum over the lanes, as it is of what they exchange.
-  const bool exchanged = exchanges(call);
-  bool differs = exchanged;
+  bool differs = false;
   for (size_t i = 0; i < x.size(); ++i) differs |= batched[i] && has_tangent(x[i].type());
-  if (exchanged && rule->kind() == CustomRule::Kind::kVjp) differs = false;
+  if (rule->kind() == CustomRule::Kind::kVjp && exchanges(call)) differs = false;
   Mask per_lane;
   for (const Type* type : result_types(call)) per_lane.push_back(differs && has_tangent(type));
   const absl::StatusOr<BatchComputation> body =

@@ -20,7 +20,8 @@ JvpResult bilinear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 DotDims dot_dims(const Node& n) {
   const Attrs& a = n.attrs();
   return {a.ints(Attr::lhs_batching_dimensions), a.ints(Attr::rhs_batching_dimensions),
-          a.ints(Attr::lhs_contracting_dimensions), a.ints(Attr::rhs_contracting_dimensions)};
+          a.ints(Attr::lhs_contracting_dimensions), a.ints(Attr::rhs_contracting_dimensions),
+          a.string(Attr::precision)};
 }
 
 Dims free_dims(int64_t rank, const Dims& batch, const Dims& contract) {
@@ -39,13 +40,14 @@ Dims range(int64_t from, size_t count) {
 // The cotangent of one side. `x...` are dims of the side asked for, `y...` those of `other`, the other side;
 // ct's dims are batch, lhs free, rhs free.
 Value dot_side(Builder& b, const Value& ct, const Value& other, int64_t x_rank, bool x_is_lhs,
-               const Dims& x_batch, const Dims& y_batch, const Dims& x_contract, const Dims& y_contract) {
+               const Dims& x_batch, const Dims& y_batch, const Dims& x_contract, const Dims& y_contract,
+               const std::string& precision) {
   const Dims x_free = free_dims(x_rank, x_batch, x_contract);
   const Dims y_free = free_dims(other.rank(), y_batch, y_contract);
   const int64_t n = static_cast<int64_t>(x_batch.size());
   const Dims ct_batch = range(0, x_batch.size());
   const Dims ct_y = range(n + (x_is_lhs ? static_cast<int64_t>(x_free.size()) : 0), y_free.size());
-  const Value bar = b.dot_general(ct, other, {ct_batch, y_batch, ct_y, y_free});
+  const Value bar = b.dot_general(ct, other, {ct_batch, y_batch, ct_y, y_free, precision});
   // bar's dims: batch, x free, then y's contracting dims in increasing order.
   Dims order(y_contract.size());
   std::iota(order.begin(), order.end(), 0);
@@ -69,10 +71,10 @@ Values dot_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) 
   const DotDims d = dot_dims(node);
   if (linear[0])
     return {dot_side(b, ct[0], x[1], node.operand_type(0)->rank(), true, d.lhs_batch, d.rhs_batch,
-                     d.lhs_contract, d.rhs_contract),
+                     d.lhs_contract, d.rhs_contract, d.precision),
             Value()};
   return {Value(), dot_side(b, ct[0], x[0], node.operand_type(1)->rank(), false, d.rhs_batch, d.lhs_batch,
-                            d.rhs_contract, d.lhs_contract)};
+                            d.rhs_contract, d.lhs_contract, d.precision)};
 }
 
 // A side that alone carries the batch keeps it as its first free dimension, so the other is read once.
@@ -82,7 +84,7 @@ BatchResult dot_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_
   if (batched[0] && batched[1]) {
     return all_batched({b.dot_general(x[0], x[1],
                                       {shifted_with_zero(d.lhs_batch), shifted_with_zero(d.rhs_batch),
-                                       shifted(d.lhs_contract), shifted(d.rhs_contract)})});
+                                       shifted(d.lhs_contract), shifted(d.rhs_contract), d.precision})});
   }
   int64_t at = n;
   if (batched[0]) {
@@ -138,6 +140,7 @@ Value conv_lhs_cotangent(Builder& b, const Node& node, const Value& rhs, const V
   t.output_feature = d.input_feature;
   t.output_spatial = d.input_spatial;
   t.feature_groups = groups;
+  t.precision = d.precision;
   for (size_t i = 0; i < d.input_spatial.size(); ++i) {
     const int64_t in = dilated(lhs->dims[d.input_spatial[i]], d.lhs_dilation[i]);
     const int64_t window = dilated(rhs.dims()[d.kernel_spatial[i]], d.rhs_dilation[i]);
@@ -168,6 +171,7 @@ Value conv_rhs_cotangent(Builder& b, const Node& node, const Value& lhs, const V
   t.output_spatial = d.kernel_spatial;
   t.feature_groups = d.batch_groups;
   t.batch_groups = d.feature_groups;
+  t.precision = d.precision;
   for (size_t i = 0; i < d.input_spatial.size(); ++i) {
     const int64_t in = dilated(lhs.dims()[d.input_spatial[i]], d.lhs_dilation[i]);
     const int64_t window = dilated(rhs->dims[d.kernel_spatial[i]], d.rhs_dilation[i]);

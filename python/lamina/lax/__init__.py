@@ -16,6 +16,7 @@ from lamina.lax._collectives import (
     psum_scatter,
     pswapaxes,
 )
+from lamina.lax._composite import composite, dce_sink, shape_as_value
 from lamina.lax._control import (
     associative_scan,
     cond,
@@ -140,8 +141,9 @@ from lamina.lax._patches import (
     conv_general_dilated_local,
     conv_general_dilated_patches,
     platform_dependent,
-    ragged_dot,
 )
+from lamina.lax._precision import DotAlgorithm, DotAlgorithmPreset, Precision
+from lamina.lax._ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general
 from lamina.lax._reduce import (
     argmax,
     argmin,
@@ -185,7 +187,6 @@ from lamina.lax._shape import (
     transpose,
 )
 from lamina.lax._special import (
-    Precision,
     approx_max_k,
     approx_min_k,
     bessel_i0e,
@@ -215,10 +216,13 @@ from lamina.lax._window import (
 
 __all__ = [
     "ConvDimensionNumbers",
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
     "FftType",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RaggedDotDimensionNumbers",
     "RoundingMethod",
     "ScatterDimensionNumbers",
     "abs",
@@ -260,6 +264,7 @@ __all__ = [
     "clz",
     "collapse",
     "complex",
+    "composite",
     "concatenate",
     "cond",
     "conj",
@@ -280,6 +285,7 @@ __all__ = [
     "cumsum",
     "custom_linear_solve",
     "custom_root",
+    "dce_sink",
     "digamma",
     "div",
     "dot",
@@ -349,6 +355,7 @@ __all__ = [
     "psum_scatter",
     "pswapaxes",
     "ragged_dot",
+    "ragged_dot_general",
     "random_gamma_grad",
     "real",
     "reciprocal",
@@ -379,6 +386,7 @@ __all__ = [
     "select",
     "select_and_scatter",
     "select_n",
+    "shape_as_value",
     "shift_left",
     "shift_right_arithmetic",
     "shift_right_logical",

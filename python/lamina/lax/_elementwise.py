@@ -66,6 +66,22 @@ def _binary(name: str, core: str, doc: str, **attrs: Any) -> _Binary:
     return f
 
 
+def _order(name: str, doc: str, direction: str) -> _Binary:
+    def f(x: Any, y: Any) -> Tensor:
+        a, b = _checked(name, (x, y))
+        for t in (a, b):
+            if t.dtype.kind == "c":
+                raise TypeError(
+                    f"lax.{name} does not accept dtype {t.dtype.name} ({describe(t)}), which has no order; "
+                    "compare real parts or moduli, or take the function of lamina.numpy, which compares as NumPy does"
+                )
+        return _core.elementwise("compare", a, b, direction=direction)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc} TypeError for complex numbers."
+    return f
+
+
 abs = _unary("abs", "abs", "|x|; of a complex number its real modulus.")
 acos = _unary("acos", "acos", "Inverse cosine.")
 acosh = _unary("acosh", "acosh", "Inverse hyperbolic cosine.")
@@ -123,10 +139,10 @@ shift_right_logical = _binary("shift_right_logical", "shift_right_logical", "x >
 sub = _binary("sub", "subtract", "x - y.")
 eq = _binary("eq", "compare", "x == y.", direction="EQ")
 ne = _binary("ne", "compare", "x != y.", direction="NE")
-ge = _binary("ge", "compare", "x >= y.", direction="GE")
-gt = _binary("gt", "compare", "x > y.", direction="GT")
-le = _binary("le", "compare", "x <= y.", direction="LE")
-lt = _binary("lt", "compare", "x < y.", direction="LT")
+ge = _order("ge", "x >= y.", "GE")
+gt = _order("gt", "x > y.", "GT")
+le = _order("le", "x <= y.", "LE")
+lt = _order("lt", "x < y.", "LT")
 
 
 def conj(x: Any) -> Tensor:

@@ -10,6 +10,7 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina.lax._base import axes_of, describe, ints, op, to_tensor
 from lamina.lax._elementwise import convert_element_type
+from lamina.lax._precision import written
 from lamina.lax._shape import broadcast_in_dim
 from lamina.lax._window import Padding, dilate, pads_of
 from lamina.numpy._common import promote
@@ -65,8 +66,8 @@ def dot_general(
 
     `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the
     batch, the other left and the other right dimensions. The result is of `preferred_element_type`, and so are the sums
-    unless it is narrower than the operands. `precision` has no effect: products
-    are always full.
+    unless it is narrower than the operands. `precision` is what compilers that the program is exported to may do
+    (`lax.Precision`, `lax.DotAlgorithm`): products here are always full. ValueError for what is none.
     """
     a, b = _same_types("dot_general", lhs, rhs, preferred_element_type, mixed=True)
     (lc, rc), (lb, rb) = dimension_numbers
@@ -81,6 +82,7 @@ def dot_general(
         rhs_contracting_dimensions=axes_of(rc, b.ndim, "rhs contracting dimensions"),
         lhs_batching_dimensions=axes_of(lb, a.ndim, "lhs batch dimensions"),
         rhs_batching_dimensions=axes_of(rb, b.ndim, "rhs batch dimensions"),
+        precision=written(precision, a.dtype, b.dtype),
     )
     return as_preferred(convert_element_type(out, "bool") if boolean else out, preferred_element_type)
 
@@ -213,6 +215,7 @@ def conv_general_dilated(
         output_spatial_dimensions=os,
         feature_group_count=feature_group_count,
         batch_group_count=batch_group_count,
+        precision=written(precision, x.dtype, w.dtype),
     )
     return as_preferred(out, preferred_element_type)
 

@@ -1,6 +1,4 @@
-"""Convolutions by patches, and products of groups of rows: conv_general_dilated_patches, conv_general_dilated_local,
-ragged_dot; and platform_dependent.
-"""
+"""Convolutions by patches: conv_general_dilated_patches, conv_general_dilated_local; and platform_dependent."""
 
 from __future__ import annotations
 
@@ -93,41 +91,6 @@ def conv_general_dilated_local(
     batch = tuple(p for p, _ in pairs), tuple(k for _, k in pairs)
     out = dot_general(patches, w, (((out_feature,), (numbers.rhs_spec[1],)), batch), precision)
     return lnp.moveaxis(out, (-2, -1), numbers.out_spec[:2])
-
-
-def ragged_dot(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    group_offset: None = None,
-) -> Tensor:
-    """Rows of `lhs` [m, k] times the matrix of their group in `rhs` [groups, k, n]: [m, n].
-
-    The first group_sizes[0] rows are the first group, and so on; rows behind the last group give 0. ValueError for
-    shapes that do not fit, TypeError for sizes that are no integers.
-    """
-    from lamina import numpy as lnp
-
-    if group_offset is not None:
-        raise NotImplementedError("ragged_dot: group_offset is not supported; slice rhs and group_sizes")
-    a, b, sizes = to_tensor(lhs), to_tensor(rhs), to_tensor(group_sizes)
-    if a.ndim != 2 or b.ndim != 3 or a.shape[1] != b.shape[1] or sizes.shape != b.shape[:1]:
-        raise ValueError(
-            f"ragged_dot needs [m, k], [groups, k, n] and [groups], not {describe(a)}, {describe(b)} and "
-            f"{describe(sizes)}"
-        )
-    if sizes.dtype.kind not in "iu":
-        raise TypeError(f"ragged_dot: group_sizes are integers, not {describe(sizes)}")
-    ends = lnp.cumsum(sizes)
-    row = lnp.arange(a.shape[0])[:, None]
-    inside = (row >= (ends - sizes)[None]) & (row < ends[None])
-    # Each row stands in the columns of its group, beside zeros.
-    spread = lnp.where(inside[:, :, None], a[:, None, :], lnp.zeros((), a.dtype))
-    return dot_general(
-        spread, b, (((1, 2), (0, 1)), ((), ())), precision, preferred_element_type=preferred_element_type
-    )
 
 
 def platform_dependent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -172,7 +173,12 @@ def _arg_region(dtype: str, index_dtype: str, direction: str) -> Any:
 
 def _arg_extreme(what: str, operand: Any, axis: int, index_dtype: Any, direction: str) -> Tensor:
     t = ew.stop_gradient(to_tensor(operand))
-    axis = axis_of(axis, t.ndim)
+    if not 0 <= operator.index(axis) < t.ndim:
+        raise ValueError(
+            f"lax.{what}: invalid axis {axis} for operand shape {t.shape}: axes count from 0 here; lamina.numpy.{what} "
+            "takes negative ones"
+        )
+    axis = operator.index(axis)
     if t.shape[axis] == 0:
         raise ValueError(f"lax.{what} along axis {axis} of {describe(t)}, which is empty")
     index = dtypes.name_of(index_dtype)
@@ -190,13 +196,13 @@ def _arg_extreme(what: str, operand: Any, axis: int, index_dtype: Any, direction
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
-    """Index of the first largest element along an axis; NaN counts as largest. TypeError for an index_dtype that is no
-    integer type."""
+    """Index of the first largest element along an axis; NaN counts as largest. ValueError for an axis that is not
+    counted from the front, TypeError for an index_dtype that is no integer type."""
     return _arg_extreme("argmax", operand, axis, index_dtype, "GT")
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
-    """Index of the first smallest element along an axis; NaN counts as smallest. TypeError as for `argmax`."""
+    """Index of the first smallest element along an axis; NaN counts as smallest. Errors as for `argmax`."""
     return _arg_extreme("argmin", operand, axis, index_dtype, "LT")
 
 

@@ -5,7 +5,6 @@ Operands of one function have one shape (or are scalars) and one float type, as 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from lamina.lax._reduce import top_k
 from lamina.lax._shape import concatenate, expand_dims, full, index_in_dim, reshape
 
 __all__ = [
-    "Precision",
     "approx_max_k",
     "approx_min_k",
     "bessel_i0e",
@@ -38,14 +36,6 @@ __all__ = [
     "with_sharding_constraint",
     "zeta",
 ]
-
-
-class Precision(enum.Enum):
-    """JAX's hint for products, which has no effect: they are exact to their element type (see lamina.numerics)."""
-
-    DEFAULT = 0
-    HIGH = 1
-    HIGHEST = 2
 
 
 def _special(name: str, operands: tuple[Any, ...]) -> Tensor:

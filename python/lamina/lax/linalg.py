@@ -163,7 +163,8 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[T
     """(Q, R) with orthonormal columns in Q and an upper triangular R; with `pivoting` (Q, R, p) for the columns in the
     order p, in which the diagonal of R gets smaller.
 
-    No derivative with `full_matrices` for more rows than columns: the added columns are not determined.
+    The columns that `full_matrices` adds for more rows than columns are those of the product of reflections that makes
+    R, and so is their derivative: NaN where a column was zero below the diagonal already.
     """
     (a,), wanted = matrices("qr", x)
     a, *order = in_column_order(a) if pivoting else (a,)

@@ -42,10 +42,12 @@ def dot_general(
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     preferred: Any = None,
+    precision: Any = None,
 ) -> Tensor:
     """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes.
 
-    `preferred` is the element type of the result, and of the sums if it is not the narrower.
+    `preferred` is the element type of the result, and of the sums if it is not the narrower; `precision` that of
+    `lamina.lax.dot_general`.
     """
     a, b = in_preferred(*promote(a, b), preferred)
     a, b = _core.set_weak(a, False), _core.set_weak(b, False)
@@ -59,8 +61,18 @@ def dot_general(
         rhs_batching_dimensions=list(batch[1]),
         lhs_contracting_dimensions=list(contract[0]),
         rhs_contracting_dimensions=list(contract[1]),
+        **_asked(precision, a, b),
     )
     return as_preferred(compare(out, 0, "NE") if boolean else out, preferred)
+
+
+def _asked(precision: Any, a: Tensor, b: Tensor) -> dict[str, str]:
+    """The attribute of a product that says its precision; none without one."""
+    if precision is None:
+        return {}
+    from lamina.lax._precision import written
+
+    return {"precision": written(precision, a.dtype, b.dtype)}
 
 
 _HELD = {
@@ -98,9 +110,9 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     """The matrix product of the last two dimensions, the others broadcast; 1-d operands are a row and a
     column.
 
-    The result, and the sums if that is not narrower, are of `preferred_element_type`; `precision` has no effect,
-    since products are always full: so in all functions of this module. ValueError for 0-d operands or sizes that do
-    not fit.
+    The result, and the sums if that is not narrower, are of `preferred_element_type`. `precision` is what compilers
+    that the program is exported to may do (see `lamina.lax.dot_general`): products here are always full. So in all
+    functions of this module. ValueError for 0-d operands or sizes that do not fit.
     """
     x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
@@ -114,13 +126,13 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
             f"of {y.shape} has size {y.shape[inner]}"
         )
     if y.ndim <= 2:
-        return dot_general(x, y, ([x.ndim - 1], [inner]), preferred=preferred_element_type)
+        return dot_general(x, y, ([x.ndim - 1], [inner]), ((), ()), preferred_element_type, precision)
     if x.ndim == 1:
-        return dot_general(x, y, ([0], [inner]), preferred=preferred_element_type)
+        return dot_general(x, y, ([0], [inner]), ((), ()), preferred_element_type, precision)
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x, y = broadcast(x, (*lead, *x.shape[-2:])), broadcast(y, (*lead, *y.shape[-2:]))
     n = len(lead)
-    return dot_general(x, y, ([n + 1], [n]), (range(n), range(n)), preferred_element_type)
+    return dot_general(x, y, ([n + 1], [n]), (range(n), range(n)), preferred_element_type, precision)
 
 
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
@@ -134,13 +146,13 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
         raise ValueError(
             f"dot: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} and {y.shape[inner]} differ"
         )
-    return dot_general(x, y, ([x.ndim - 1], [inner]), preferred=preferred_element_type)
+    return dot_general(x, y, ([x.ndim - 1], [inner]), ((), ()), preferred_element_type, precision)
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
     """The sum of conj(a) * b over the flattened arrays."""
     x, y = as_operands(a, b)
-    return dot(ravel(conj(x)), ravel(y), preferred_element_type=preferred_element_type)
+    return dot(ravel(conj(x)), ravel(y), precision=precision, preferred_element_type=preferred_element_type)
 
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
@@ -151,7 +163,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
         return as_preferred(product, preferred_element_type)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"inner: the last dimensions of {x.shape} and {y.shape} differ")
-    return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]), preferred=preferred_element_type)
+    return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]), ((), ()), preferred_element_type, precision)
 
 
 def outer(a: Any, b: Any) -> Tensor:
@@ -165,15 +177,16 @@ def vecdot(
 ) -> Tensor:
     """The sum of conj(x1) * x2 along one axis, the others broadcast."""
     a, b = promote(x1, x2)
-    return _vector_dot(moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1), preferred_element_type)
+    return _vector_dot(moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1), preferred_element_type, precision)
 
 
-def _vector_dot(a: Tensor, b: Tensor, preferred: Any = None) -> Tensor:
+def _vector_dot(a: Tensor, b: Tensor, preferred: Any = None, precision: Any = None) -> Tensor:
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(f"vecdot: vectors of {a.shape[-1]} and {b.shape[-1]} elements")
     shape = broadcast_shapes(a.shape, b.shape)
     n = len(shape) - 1
-    return dot_general(broadcast(a, shape), broadcast(b, shape), ([n], [n]), (range(n), range(n)), preferred)
+    a, b = broadcast(a, shape), broadcast(b, shape)
+    return dot_general(a, b, ([n], [n]), (range(n), range(n)), preferred, precision)
 
 
 def matvec(x1: Any, x2: Any) -> Tensor:
@@ -207,7 +220,7 @@ def tensordot(
         left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
     if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
         raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")
-    return dot_general(x, y, (left, right), preferred=preferred_element_type)
+    return dot_general(x, y, (left, right), ((), ()), preferred_element_type, precision)
 
 
 def kron(a: Any, b: Any) -> Tensor:
@@ -286,7 +299,7 @@ def einsum(
         (left, a), (right, b) = parts[i], parts[j]
         rest = [p for k, p in enumerate(parts) if k not in (i, j)]
         wanted = set(result).union(*[set(labels) for labels, _ in rest])
-        rest.append(_contract(left, a, right, b, wanted))
+        rest.append(_contract(left, a, right, b, wanted, precision))
         parts = rest
     labels, t = _summed(*parts[0], set(result))
     missing = [c for c in result if c not in labels]
@@ -398,7 +411,9 @@ def _next_pair(parts: list[tuple[str, Tensor]], result: str, sizes: dict[str, in
     return pair
 
 
-def _contract(left: str, a: Tensor, right: str, b: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
+def _contract(
+    left: str, a: Tensor, right: str, b: Tensor, wanted: set[str], precision: Any
+) -> tuple[str, Tensor]:
     left, a = _summed(left, a, wanted | set(right))
     right, b = _summed(right, b, wanted | set(left))
     batch = [c for c in left if c in right and c in wanted]
@@ -413,7 +428,8 @@ def _contract(left: str, a: Tensor, right: str, b: Tensor, wanted: set[str]) -> 
 
         return labels, multiply(spread(left, a), spread(right, b))
     at = lambda names, own: [own.index(c) for c in names]  # noqa: E731
-    return labels, dot_general(a, b, (at(gone, left), at(gone, right)), (at(batch, left), at(batch, right)))
+    dims = (at(gone, left), at(gone, right)), (at(batch, left), at(batch, right))
+    return labels, dot_general(a, b, *dims, precision=precision)
 
 
 # --- sequences ---
@@ -423,7 +439,7 @@ def convolve(
     a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
 ) -> Tensor:
     """The convolution of two 1-d arrays; mode full, same or valid."""
-    return _convolve(a, v, mode, True, preferred_element_type)
+    return _convolve(a, v, mode, True, preferred_element_type, precision)
 
 
 def correlate(
@@ -431,10 +447,10 @@ def correlate(
 ) -> Tensor:
     """The correlation of two 1-d arrays (the second conjugated); mode valid, same or full."""
     a, v = as_operands(a, v)
-    return _convolve(a, conj(v), mode, False, preferred_element_type)
+    return _convolve(a, conj(v), mode, False, preferred_element_type, precision)
 
 
-def _convolve(a: Any, v: Any, mode: str, turn: bool, preferred: Any) -> Tensor:
+def _convolve(a: Any, v: Any, mode: str, turn: bool, preferred: Any, precision: Any) -> Tensor:
     x, y = promote_inexact(a, v) if preferred is None else in_preferred(*promote(a, v), preferred)
     if x.ndim != 1 or y.ndim != 1 or 0 in (x.size, y.size):
         raise ValueError(f"needs two 1-d arrays with elements, not shapes {x.shape} and {y.shape}")
@@ -464,6 +480,7 @@ def _convolve(a: Any, v: Any, mode: str, turn: bool, preferred: Any) -> Tensor:
         output_spatial_dimensions=[2],
         feature_group_count=1,
         batch_group_count=1,
+        **_asked(precision, x, y),
     )
     out = as_preferred(reshape(out, (out.size,)), preferred)
     return flip(out) if swapped and not turn else out

@@ -452,16 +452,31 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: A
     return out
 
 
+def _sizes_of(shape: Any) -> tuple[int, ...] | None:
+    """The sizes, None where one of a sequence is a number that is being traced."""
+    if isinstance(shape, (tuple, list)) and any(
+        isinstance(n, Tensor) and n.ndim == 0 and n.dtype.kind in "iu" and not _core.forceable(n)
+        for n in shape
+    ):
+        return None
+    return tuple(shape_of(shape))
+
+
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices as one index per dimension.
 
     ValueError for indices out of range that are known; inside `jit` negative ones count from the end, and those outside
-    give the first or last element. The result has the type of `indices`, of which numbers make the default one.
+    give the first or last element. Sizes may be traced there, one by one. The result has the type of `indices`, of
+    which numbers make the default one.
     """
     given = _integers(indices, "unravel_index")
     flat = astype(given, "int32") if given.dtype.itemsize < 4 else given
-    dims = tuple(shape_of(shape))
-    rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
+    dims = _sizes_of(shape)
+    if dims is None:
+        dims = tuple(astype(to_tensor(n), flat.dtype) for n in shape)
+        rest = flat
+    else:
+        rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
     out = []
     for n in reversed(dims):
         out.append(e.remainder(rest, n))

@@ -7,6 +7,7 @@ not positive definite NaN, where NumPy raises. What has a derivative and where: 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -69,8 +70,8 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> T
 def qr(a: Any, mode: str = "reduced") -> Any:
     """(Q, R) with a = Q R: orthonormal columns and an upper triangle.
 
-    mode "reduced": k = min(m, n) columns; "complete": m columns, which has no derivative for m > n; "r": only R;
-    "raw": (the transposed array of reflections with R, their scales), without derivative.
+    mode "reduced": k = min(m, n) columns; "complete": m columns (see lamina.lax.linalg.qr); "r": only R; "raw": (the
+    transposed array of reflections with R, their scales), without derivative.
     """
     if mode == "raw":
         (x,), wanted = lax_linalg.matrices("qr", a)
@@ -296,6 +297,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Tensor:
     xs = [to_tensor(x) for x in arrays]
     if len(xs) < 2:
         raise ValueError(f"multi_dot needs at least two arrays, not {len(xs)}")
+    product = functools.partial(matmul, precision=precision)
     first, last = xs[0].ndim, xs[-1].ndim
     if first == 1:
         xs[0] = reshape(xs[0], (1, xs[0].size))
@@ -316,7 +318,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Tensor:
             )
 
     def joined(i: int, j: int) -> Tensor:
-        return xs[i] if i == j else matmul(joined(i, split[i][j]), joined(split[i][j] + 1, j))
+        return xs[i] if i == j else product(joined(i, split[i][j]), joined(split[i][j] + 1, j))
 
     out = joined(0, count - 1)
     shape = [n for n, gone in zip(out.shape, (first == 1, last == 1)) if not gone]

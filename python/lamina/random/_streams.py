@@ -510,12 +510,12 @@ def _shuffled(k: Tensor, x: Tensor, axis: int) -> Tensor:
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
     """0..x-1 (for an int), or the slices of an array along an axis, in random order.
 
-    With `independent` every line along the axis has an order of its own.
+    With `independent` every line along the axis has an order of its own. ValueError for an axis that there is not.
     """
     k, t = _check_key(key), _count_or_array(x, "permutation")
+    axis = axis_of(axis, 1 if isinstance(t, int) else t.ndim)
     if isinstance(t, int):
-        return _shuffled(k, lax.iota("int32", t), 0)
-    axis = axis_of(axis, t.ndim)
+        return _shuffled(k, lax.iota("int32", max(t, 0)), 0)
     if independent or t.ndim == 1:
         return _shuffled(k, t, axis)
     return _take(t, _shuffled(k, lax.iota("int32", t.shape[axis]), 0), axis)

@@ -19,18 +19,10 @@ from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 from lamina.tree import tree_children
 
-from lamina_as_jax import logs, messages, pullbacks, sharding, strictness, types64
-from lamina_as_jax.avals import FLOAT0, ShapedArray
+from lamina_as_jax import logs, messages, pullbacks, scalars, sharding, strictness, types64
+from lamina_as_jax.avals import FLOAT0, Float0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
-
-
-class Float0(np.ndarray):
-    """Zeros without a type: to Lamina a container of nothing, so that they go in and out of jitted functions."""
-
-    def __new__(cls, shape: Any) -> Float0:
-        return np.zeros(shape, FLOAT0).view(cls)
-
 
 lm.tree_util.register_pytree_node(Float0, lambda x: ((), x.shape), lambda shape, _: Float0(shape))
 
@@ -307,6 +299,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         strictness.check_compiler_options(self._compiler_options)
+        strictness.check_execution()
         inline = self._inline and _core.any_open_scope()
         return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
 
@@ -510,11 +503,18 @@ class Tracer(metaclass=_Traced):
     """Arrays whose value is not known, that a derivative is open of, or that a trace has left behind."""
 
 
+def _of_two_bits(x: Any) -> Any:
+    """The type that integers of one bit are like, and any other as it is."""
+    name = x if isinstance(x, str) else getattr(getattr(x, "dtype", x), "name", getattr(x, "__name__", ""))
+    return np.dtype(name.replace("1", "2")) if name in scalars.ONE_BIT else x
+
+
 def issubdtype(a: Any, b: Any) -> bool:
     """As NumPy's; the types that NumPy lacks are of their kinds."""
     if isinstance(a, KeyDtype):
         return b in (prng_key, extended, np.generic) or a == b
     try:
+        a, b = map(_of_two_bits, (a, b))
         mine = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(a)
         kind = b if isinstance(b, type) and issubclass(b, np.generic) else getattr(b, "dtype", b)
         foreign = isinstance(mine, np.dtype) and mine.name in dtypes.TABLE and dtypes.is_foreign(mine)

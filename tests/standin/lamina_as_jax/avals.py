@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import lamina as lm
@@ -13,6 +14,18 @@ from lamina.ref import Ref
 from lamina_as_jax import types64
 
 FLOAT0 = np.dtype([("float0", np.void, 0)])
+
+
+class Float0(np.ndarray):
+    """Zeros without a type: a leaf to ``jax.tree``; to Lamina a container of nothing, so that they go in and out of
+    jitted functions.
+    """
+
+    met = False  # whether there has been one
+
+    def __new__(cls, shape: Any) -> Float0:
+        Float0.met = True
+        return np.zeros(shape, FLOAT0).view(cls)
 
 
 class _Described(type):
@@ -185,7 +198,35 @@ def create_token(_: Any = None) -> Token:
     return Token()
 
 
+def subjaxprs(jaxpr: _traces.Trace) -> Iterator[_traces.Trace]:
+    """The traces that its equations have as parameters, not those inside of these."""
+    for e in jaxpr.eqns:
+        for part in e.params.values():
+            yield from (
+                x for x in (part if isinstance(part, tuple) else (part,)) if isinstance(x, _traces.Trace)
+            )
+
+
+def check_jaxpr(jaxpr: _traces.Trace) -> None:
+    """TypeError where an equation or the result of a trace, or of one inside of it, reads what nothing bound before."""
+    known = {id(v) for v in (*jaxpr.constvars, *jaxpr.invars)}
+    for inner in subjaxprs(jaxpr):
+        check_jaxpr(inner)
+
+    def read(values: Any, what: str) -> None:
+        for v in values:
+            if not isinstance(v, _traces.Literal) and id(v) not in known:
+                raise TypeError(f"{what} reads {v}, which nothing has bound")
+
+    for e in jaxpr.eqns:
+        read(e.invars, str(e.primitive))
+        known.update(map(id, e.outvars))
+    read(jaxpr.outvars, "the result")
+
+
 CORE: dict[str, Any] = {
+    "check_jaxpr": check_jaxpr,
+    "subjaxprs": subjaxprs,
     "Token": Token,
     "pytype_aval_mappings": {np.ndarray: typeof},
     "ShapedArray": ShapedArray,

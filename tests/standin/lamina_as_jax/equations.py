@@ -32,16 +32,6 @@ _OF_MANY = frozenset(
 )
 
 
-def _dot_general(x: Any, y: Any, **params: Any) -> Any:
-    if "dimension_numbers" in params:
-        return lax.dot_general(x, y, **params)
-    contracted, batch = (
-        tuple(tuple(params.pop(f"{side}_{kind}_dimensions", ())) for side in ("lhs", "rhs"))
-        for kind in ("contracting", "batching")
-    )
-    return lax.dot_general(x, y, (contracted, batch), **params)
-
-
 def _choice(index: Any, *operands: Any, branches: Any) -> list[Any]:
     runs = [lambda *args, b=b: tuple(b.evaluate(b.consts, *args)) for b in branches]
     return list(lax.switch(index, runs, *operands))
@@ -60,7 +50,6 @@ _OTHERWISE: dict[str, Callable[..., Any]] = {
         x, options.get("new_dtype", dtype)
     ),
     "copy": lnp.copy,
-    "dot_general": _dot_general,
     "integer_pow": lambda x, y: lax.integer_pow(x, y),
     "jit": _jitted,
     "not": lnp.bitwise_not,

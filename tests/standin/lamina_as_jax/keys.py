@@ -20,7 +20,7 @@ from lamina._core import Tensor
 from lamina.tree import TreeDef, tree_children
 
 from lamina_as_jax import messages, settings, types64
-from lamina_as_jax.avals import ShapedArray
+from lamina_as_jax.avals import Float0, ShapedArray
 
 
 class extended(np.generic):
@@ -286,7 +286,7 @@ def of_arrays(f: Callable[..., Any], of_key: Callable[[KeyArray], Any]) -> Calla
 
 
 def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of containers with the parameter `is_leaf`, to which keys and references are leaves."""
+    """A function of containers with the parameter `is_leaf`, to which keys, references and float0 are leaves."""
     parameters = inspect.signature(f).parameters
     place = list(parameters).index("is_leaf")
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
@@ -295,11 +295,11 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if KeyArray.met or ref.living():
+        if KeyArray.met or Float0.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
 
             def is_leaf(*x: Any) -> bool:
-                return isinstance(x[-1], (KeyArray, ref.Ref)) or (also is not None and also(*x))
+                return isinstance(x[-1], (KeyArray, Float0, ref.Ref)) or (also is not None and also(*x))
 
             args = (*args[:place], *((is_leaf,) if len(args) > place else ()), *args[place + 1 :])
             kwargs = kwargs if len(args) > place else {**kwargs, "is_leaf": is_leaf}
@@ -330,7 +330,7 @@ class Registry:
 
     def flatten_one_level(self, tree: Any) -> Any:
         """(children, data) of a container; None of a leaf."""
-        return None if isinstance(tree, KeyArray) else tree_children(tree)
+        return None if isinstance(tree, (KeyArray, Float0)) else tree_children(tree)
 
 
 # --- jax.random ---

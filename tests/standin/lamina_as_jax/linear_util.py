@@ -11,7 +11,7 @@ import lamina as lm
 from lamina import _core
 from lamina._tensor import to_tensor
 
-from lamina_as_jax import keys, types64
+from lamina_as_jax import keys, pruning, types64
 from lamina_as_jax.avals import DebugInfo, ShapedArray, typeof
 
 _flatten = keys.leaves(lm.tree_util.tree_flatten)
@@ -270,6 +270,7 @@ def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[Any], **options: 
 
 
 PARTIAL_EVAL: dict[str, Any] = {
+    "dce_jaxpr": pruning.dce_jaxpr,
     "PartialVal": PartialVal,
     "trace_to_jaxpr_nounits": trace_to_jaxpr_nounits,
     "trace_to_jaxpr_dynamic": trace_to_jaxpr_dynamic,

@@ -189,7 +189,26 @@ _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
     # Values
-    (r"a Tensor, number or array is needed, not Float0", "float0s do not support any operations by design."),
+    (r"a Tensor, number or array is needed, not Float0|an array of \[\('float0'",
+     "float0s do not support any operations by design."),
+    (r"^\S+ of \S+ needs \w+ inputs.*?, but \S+ is (.*) \((\w+)\), which is no array",
+     r"Argument \1 of type <class '\2'> is not a valid JAX type."),
+    (r"a NumPy array of (\S+), which is being differentiated", lambda m:
+     f"The numpy.ndarray conversion method __array__() was called on traced array with shape {m[1]}."),
+    (r"interior padding (-\d+) of dimension (\d+) is negative",
+     r"interior padding in padding_config must be nonnegative, not \1 for dimension \2."),
+    (r"^sizes (\([\d, ]*\)) do not add up to the size (\d+) of axis (\d+)", lambda m:
+     f"Sum of sizes {sum(map(int, re.findall(r'[0-9]+', m[1])))} must be equal to the size {m[2]} of dimension {m[3]}."),
+    (r"negative padding \S+ \S+ of dimension \d+ takes more than its size",
+     "Dimension size after padding is not at least 0."),
+    (r"^lax\.arg\w+: invalid axis (-?\d+) for operand shape (\(.*?\))", r"Invalid axis \1 for operand shape \2"),
+    (r"window sizes, strides and dilations must be at least 1",
+     "window_dimensions, window_strides and dilations must have every element be strictly positive.", TypeError),
+    (r"^interp needs 1-d xp and fp of one size", "xp and fp must be one-dimensional arrays of equal size"),
+    (r"^pad in mode '(\w+)' has no use for (\w+)", r"unsupported keyword arguments for mode '\1': {'\2'}"),
+    (r"^the Python integer -?\d+ does not fit 64 bits", "Python int too large to convert to C long."),
+    (r"an array of \S+ elements cannot become a Tensor, which has numbers or booleans: ()(.*)",
+     r"Argument \2 of type <class 'numpy.ndarray'> is not a valid JAX type."),
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?P<what>an index) needs the value of (?P<described>\S+), which is being traced", _no_value, _TypeAndIndex),
@@ -557,7 +576,8 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
         first = phrase(found) if callable(phrase) else found.expand(phrase)
         first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
         if "not a valid JAX type" in first and len(args) > 1:
-            places = [i for i, a in enumerate(args) if type(a).__name__ == found[1]]
+            name_of_type = found[1] or "ndarray"
+            places = [i for i, a in enumerate(args) if type(a).__name__ == name_of_type]
             if places:
                 first += (
                     f"\nError interpreting argument to {name} as a JAX value. The problematic value is of type "

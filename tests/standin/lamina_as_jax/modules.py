@@ -32,6 +32,7 @@ from lamina_as_jax import (
     shape_rules,
     sharding,
     stateful,
+    strictness,
     surroundings,
     types64,
 )
@@ -91,7 +92,7 @@ _EXTEND_CORE = (
         "mapped_aval",
         "unmapped_aval",
     ),
-    *("jaxpr_as_fn",),
+    *("check_jaxpr", "jaxpr_as_fn", "subjaxprs"),
 )
 
 
@@ -178,6 +179,8 @@ def install() -> None:
             "create_token": avals.create_token,
             "AccuracyMode": adapters.AccuracyMode,
             **shape_rules.NAMES,
+            **strictness.products(lax),
+            **strictness.LAX,
             **keys.lax_names(),
             **_primitives(),
         },
@@ -239,7 +242,8 @@ def _jax() -> None:
 
 
 def _numpy() -> None:
-    own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum, "finfo": adapters.finfo}
+    own = {**strictness.products(lnp), **scalars.table(), **keys.numpy_names(), "finfo": adapters.finfo}
+    own["einsum"] = strictness.asking(adapters.einsum)
     own.update(vectorize=adapters.making(lnp.vectorize))
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from lamina import dtypes
 from lamina import numpy as lnp
 from lamina._core import Tensor
 
 from lamina_as_jax import types64
+
+# Of integers of one bit, where this version of ml_dtypes has them.
+ONE_BIT = tuple(n for n in ("int1", "uint1") if hasattr(ml_dtypes, n))
 
 
 class _Meta(type):
@@ -37,6 +41,8 @@ def table() -> dict[str, Any]:
     made = {}
     for name in dtypes.TABLE:
         made[name] = _Meta(name, (), {"dtype": np.dtype(name), "__module__": "jax.numpy"})
+    for name in ONE_BIT:  # names only: Lamina has no elements of one bit
+        made[name] = _Meta(name, (), {"dtype": np.dtype(getattr(ml_dtypes, name)), "__module__": "jax.numpy"})
     out = {n: t for n, t in made.items() if n != "bool"}
     out.update(bool_=made["bool"], bool=made["bool"])
     short = {

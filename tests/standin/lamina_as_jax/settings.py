@@ -44,6 +44,7 @@ _REMEMBERED: dict[str, Any] = {
     "jax_traceback_filtering": "auto",
     "jax_no_tracing": False,
     "jax_no_execution": False,
+    "jax_allow_f16_reductions": True,
 }
 
 
@@ -130,6 +131,31 @@ def asked(option: str) -> bool:
     return bool(_REMEMBERED[option])
 
 
+def default_precision() -> Any:
+    return _REMEMBERED["jax_default_matmul_precision"]
+
+
+class UserContext:
+    """A value that programs set in scopes, one for all threads. A jitted function that reads it does so at each call."""
+
+    def __init__(self, default_value: Any = None) -> None:
+        self.value = self._global = default_value
+
+    def get_global(self) -> Any:
+        return self._global
+
+    def set_global(self, value: Any) -> None:
+        self.value = self._global = value
+
+    @contextlib.contextmanager
+    def __call__(self, new_val: Any) -> Iterator[None]:
+        before, self.value = self.value, new_val
+        try:
+            yield
+        finally:
+            self.value = before
+
+
 def default_generator() -> str:
     return _REMEMBERED["jax_default_prng_impl"]
 
@@ -161,16 +187,23 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
 
 SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
 SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
-for _option in ("default_prng_impl", "explain_cache_misses", "log_compiles"):
+for _option in (
+    "default_prng_impl",
+    "explain_cache_misses",
+    "log_compiles",
+    "no_execution",
+    "allow_f16_reductions",
+    "default_matmul_precision",
+):
     SCOPES[_option] = remembered("jax_" + _option)
 SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
 SCOPES["no_tracing"] = lm.no_tracing
+SCOPES["make_user_context"] = UserContext
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
         "numpy_dtype_promotion",
         "numpy_rank_promotion",
-        "default_matmul_precision",
         "debug_key_reuse",
         "enable_checks",
         "transfer_guard",
@@ -178,7 +211,6 @@ _ACCEPTED = (
         "softmax_custom_jvp",
         "threefry_partitionable",
         "legacy_prng_key",
-        "allow_f16_reductions",
         "thread_guard",
     ),
     *(f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import lamina as lm
 import numpy as np
+from lamina import _core
 from lamina._core import Tensor
 
-from lamina_as_jax import types64
+from lamina_as_jax import settings, types64
 from lamina_as_jax.avals import FLOAT0
 
 
@@ -26,9 +30,12 @@ def _of_derivative(dtype: Any) -> np.dtype[Any]:
     return dtype if lm.numpy.issubdtype(dtype, np.inexact) else FLOAT0
 
 
+_KINDS = (Tensor, np.ndarray, np.generic, int, float, complex)
+
+
 def _known(x: Any) -> bool:
     """Whether it is a plain array or number, and no reference, key or container of the user's own."""
-    return isinstance(x, (Tensor, np.ndarray, np.generic, int, float, complex))
+    return isinstance(x, _KINDS)
 
 
 def misfits(derivatives: Any, types: Iterable[tuple[Any, Any]], integers: bool = False) -> bool:
@@ -84,6 +91,102 @@ def check_compiler_options(options: dict[str, Any] | None) -> None:
             raise RuntimeError(f"No such compile option: '{name}'")
         if name in _SWITCHES and str(value).lower() not in ("true", "false", "0", "1"):
             raise RuntimeError(f"While setting option {name}, '{value}' is not a valid bool value.")
+
+
+def check_execution() -> None:
+    """RuntimeError where a program would run and the option no_execution is on."""
+    if settings.asked("jax_no_execution") and not _core.any_open_scope():
+        raise RuntimeError(
+            "attempting to run a computation under no_execution: trace or lower it (jax.jit(f).lower(...)) instead"
+        )
+
+
+def _same_types(name: str) -> Callable[..., Any]:
+    """An operation of `jax.lax` on operands of one element type, numbers included. TypeError where they differ."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+
+    @functools.wraps(inner)
+    def call(x: Any, y: Any, **options: Any) -> Any:
+        # Not what stands for a number while it is watched what a function reads.
+        known = [v for v in (x, y) if _known(v) and issubclass(type(v), _KINDS)]
+        dtypes = [_dtype(v) for v in known if getattr(v, "dtype", FLOAT0).kind in "biufcV"]
+        if len(set(dtypes)) > 1 and FLOAT0 not in dtypes:
+            raise TypeError(
+                f"lax.{name} requires arguments to have the same dtypes, got {dtypes[0]}, {dtypes[1]}. (Tip: jnp.{name} "
+                "is a similar function that does automatic type promotion on inputs)."
+            )
+        return inner(x, y, **options)
+
+    return call
+
+
+@functools.wraps(lm.lax.reduce_sum)
+def reduce_sum(operand: Any, axes: Any, **options: Any) -> Any:
+    """ValueError for sums of 16-bit floats where the option allow_f16_reductions is off."""
+    dtype, shape = _dtype(operand), np.shape(operand)
+    if (
+        not settings.asked("jax_allow_f16_reductions")
+        and dtype.name in ("float16", "bfloat16")
+        and any(shape[a] > 1 for a in axes)
+    ):
+        raise ValueError(
+            f"reduce_sum of {dtype.name} is not allowed (allow_f16_reductions is off): convert to float32 first"
+        )
+    return types64.wrapped(lm.lax.reduce_sum)(operand, axes, **options)
+
+
+def asking(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A product, which asks the default precision where there is one."""
+    by_place = [n for n, p in inspect.signature(f).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    place = by_place.index("precision") if "precision" in by_place else sys.maxsize
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        default = settings.default_precision()
+        if default is not None and len(args) <= place and kwargs.get("precision") is None:
+            kwargs["precision"] = default
+        return f(*args, **kwargs)
+
+    return call
+
+
+def products(module: Any) -> dict[str, Callable[..., Any]]:
+    """The functions of a module of Lamina's that take a precision."""
+    found = {n: getattr(module, n) for n in getattr(module, "__all__", dir(module))}
+    return {
+        n: asking(types64.wrapped(f))
+        for n, f in found.items()
+        if callable(f) and not isinstance(f, type) and "precision" in _parameters(f)
+    }
+
+
+def _parameters(f: Any) -> Any:
+    try:
+        return inspect.signature(f).parameters
+    except (ValueError, TypeError):
+        return ()
+
+
+_matmul = Tensor.__matmul__
+
+
+def operators() -> None:
+    """The operator @ is a product as well."""
+    matmul = asking(types64.wrapped(lm.numpy.matmul))
+
+    def product(x: Any, y: Any) -> Any:
+        return _matmul(x, y) if settings.default_precision() is None else matmul(x, y)
+
+    Tensor.__matmul__ = product
+
+
+LAX: dict[str, Any] = {
+    **{
+        n: _same_types(n)
+        for n in ("add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "ge", "gt", "le", "lt")
+    },
+    "reduce_sum": reduce_sum,
+}
 
 
 def check_donated(args: Sequence[Any], places: Iterable[int]) -> None:

@@ -206,7 +206,7 @@ def qr(
 ) -> Any:
     """(Q, R) with a = Q R; mode "full", "economic" (k = min(m, n) columns) or "r": only (R,).
 
-    "raw": ((reflections, scales), R), without derivative. "full" has no derivative for more rows than columns.
+    "raw": ((reflections, scales), R), without derivative.
     With `pivoting` the order p of the columns stands last: a[:, p] = Q R, in which the diagonal of R gets smaller.
     """
     if pivoting:

@@ -233,8 +233,15 @@ def invpascal(n: int, kind: str | None = None) -> Tensor:
 
 
 def leslie(f: Any, s: Any) -> Tensor:
-    """The matrix of a population with birth rates f and survival rates s."""
-    births, survivals = promote_inexact(f, s)
+    """The matrix of a population with birth rates f and survival rates s.
+
+    ValueError unless there is one birth rate more, and a survival rate.
+    """
+    births, survivals = (reshape(x, (1,)) if x.ndim == 0 else x for x in promote_inexact(f, s))
+    if survivals.shape[-1] == 0:
+        raise ValueError(
+            f"leslie needs birth rates and at least one survival rate, not {describe(births)} and {describe(survivals)}"
+        )
     n = births.shape[-1]
     if survivals.shape[-1] != n - 1:
         raise ValueError(
