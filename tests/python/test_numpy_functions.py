@@ -458,3 +458,33 @@ def test_arrays_like_what_has_a_shape_and_an_element_type():
         got = lnp.full_like(described, 7, dtype="int8", shape=(4,))
         assert got.tolist() == [7, 7, 7, 7] and got.dtype == "int8"
     assert lm.tree.tree_map(lnp.zeros_like, {"w": lm.ShapeDtype((1,), "int32")})["w"].tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["c8", "c16"])
+def test_products_of_complex_numbers_begin_with_the_first(kind):
+    z = np.array([[complex(np.inf, 2), 1], [1 + 2j, complex(0, -np.inf)], [3, -1j]], kind)
+    with np.errstate(invalid="ignore"):
+        for axis in (0, 1, None):
+            np.testing.assert_array_equal(lnp.cumprod(z, axis), np.cumprod(z, axis))
+        np.testing.assert_array_equal(
+            lm.lax.cumprod(lnp.asarray(z), 0, reverse=True), np.cumprod(z[::-1], 0)[::-1]
+        )
+        np.testing.assert_array_equal(
+            lnp.cumulative_prod(z[0], include_initial=True), np.concatenate([[1], z[0].cumprod()])
+        )
+    assert lnp.cumprod(z[:0], 0).shape == (0, 2)
+    w = np.array([1 + 2j, 2 - 1j, 0.5j], kind)
+    for f in (lm.jit(lnp.cumprod), lambda x: lm.vmap(lnp.cumprod)(x[None])[0]):
+        np.testing.assert_allclose(f(w), w.cumprod(), rtol=1e-6)
+    slope = lm.grad(lambda x: lnp.sum(lnp.abs(lnp.cumprod(x)) ** 2))(lnp.asarray(w))
+    sizes = np.cumprod(np.abs(w.astype("c16")) ** 2)
+    parts = [2 * sum(sizes[k:]) / abs(w[k]) ** 2 * w[k].conj() for k in range(3)]
+    np.testing.assert_allclose(slope, parts, rtol=1e-5)
+
+
+def test_counts_of_complex_numbers_are_real():
+    z = np.array([1 + 1j, 2, 3, 3])
+    counts, edges = lnp.histogram(z, bins=3)
+    assert counts.dtype == np.float64 and counts.tolist() == [1, 1, 2] and edges.dtype == np.complex128
+    assert lnp.histogramdd(z[:, None], bins=3)[0].tolist() == [1, 1, 2]
+    assert lnp.histogram(np.arange(4.0), 2, weights=z)[0].tolist() == [3 + 1j, 6]

@@ -599,7 +599,7 @@ def histogram(
         # What lies outside goes to a place past the end, and is left out.
         place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
         counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
-    counts = astype(counts, t.dtype) if weights is None else counts
+    counts = astype(counts, edges.real.dtype) if weights is None else counts
     if density:
         from lamina.numpy._reductions import diff
 
