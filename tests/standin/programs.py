@@ -16,6 +16,7 @@ import jax.scipy.special
 import numpy as np
 from jax import lax
 from jax.example_libraries import stax
+from jax.experimental import sparse
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -393,6 +394,27 @@ def numpys_functions_of_arrays():
     ]
     np.testing.assert_equal(np.all(np.isfinite(x)), True)
     return [[isinstance(m, jax.Array), np.asarray(m).tolist()] for m in made]
+
+
+def sparse_arrays():
+    dense = jnp.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
+    m = sparse.BCOO.fromdense(dense)
+    rows, columns = sparse.BCSR.fromdense(dense), sparse.CSC.fromdense(dense)
+    slope = sparse.grad(lambda x: ((x @ jnp.ones(3)) ** 2).sum())(m)
+    out = [
+        m.T,
+        (m * 2 - m).sum_duplicates(),
+        m.sum(0),
+        m[:, 1:],
+        m @ m.T,
+        slope,
+        rows,
+        columns.T,
+        sparse.sparsify(jnp.sin)(m),
+    ]
+    batches = jax.vmap(lambda x: x.sum())(sparse.BCOO.fromdense(dense, n_batch=1))
+    shown = [repr(m), str(m.indices.dtype), isinstance(m, sparse.JAXSparse), jax.tree.leaves(m), batches]
+    return [[x.nse, x.todense()] for x in out] + shown + [jax.jit(lambda x, y: x @ y)(m, dense.T)]
 
 
 PROGRAMS = [

@@ -162,20 +162,6 @@ HIJAX: dict[str, Any] = {
 }
 
 
-class BCOO:
-    """Sparse arrays, which Lamina has not: libraries ask what is one, and none is."""
-
-    def __init__(self, *parts: Any, **options: Any) -> None:
-        raise NotImplementedError("Lamina has no sparse arrays")
-
-    from_scipy_sparse = fromdense = __init__
-
-
-def sparsify(f: Any) -> Any:
-    """`f` of sparse arrays."""
-    return lambda *args, **options: BCOO()
-
-
 class Layout:
     """The order of an array's axes in memory, which is always theirs."""
 

@@ -375,8 +375,10 @@ def _functions() -> None:
         if sources:
             _put("jax.experimental." + name, sources)
     _put("jax.experimental.jet", own=adapters.JET)
-    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO, "sparsify": internals.sparsify})
-    _put("jax.experimental.sparse.linalg", _maybe("lamina.scipy.sparse.linalg"))
+    sparse = importlib.import_module("lamina.experimental.sparse")
+    own = {"JAXSparse": sparse.SparseArray, "random_bcoo": keys.drawing(sparse.random_bcoo)}
+    _put("jax.experimental.sparse", [sparse], own)
+    _put("jax.experimental.sparse.linalg", [sparse.linalg])
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
     _put("jax.example_libraries.stax", own=example_libraries.STAX)
