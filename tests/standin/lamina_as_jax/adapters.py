@@ -21,7 +21,16 @@ from lamina.tree import tree_children
 
 from lamina_as_jax import logs, messages, pullbacks, sharding, strictness, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
-from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
+from lamina_as_jax.keys import (
+    KeyArray,
+    KeyDtype,
+    array_of_keys,
+    drawing,
+    drawn_by,
+    extended,
+    numpy_names,
+    prng_key,
+)
 from lamina_as_jax.types64 import wrapped
 
 
@@ -352,7 +361,8 @@ class Jitted:
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         try:
-            return types64.result(types64.checked_result(logs.compiled(lambda: f(*given, **named))))
+            out = types64.checked_result(logs.compiled(lambda: f(*given, **named)))
+            return out if types64.keeps_wide(given) else types64.result(out)
         except Exception as e:
             raise messages.told(e) from e.__cause__
 
@@ -481,7 +491,8 @@ class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
 
 def register_containers() -> None:
     """Lamina's own dataclasses, which stay containers."""
-    for cls in (RegularGridInterpolator, lm.scipy.stats.gaussian_kde):
+    turns = lm.scipy.spatial.transform
+    for cls in (RegularGridInterpolator, lm.scipy.stats.gaussian_kde, turns.Rotation, turns.Slerp):
         fields = dataclasses.fields(cls)
         static = [f.name for f in fields if f.metadata.get("static")]
         arrays = [f.name for f in fields if f.name not in static]
@@ -496,6 +507,8 @@ def register_containers() -> None:
             return x
 
         lm.tree_util.register_pytree_node(cls, parts, made)
+    lm.scipy.stats.gaussian_kde.resample = drawn_by(lm.scipy.stats.gaussian_kde.resample, 1)
+    turns.Rotation.random = staticmethod(drawn_by(turns.Rotation.random, 0))
 
 
 class _Traced(type):
@@ -530,6 +543,7 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        x = array_of_keys(x)
         if isinstance(x, KeyArray):
             return x
         if not (args or kwargs.get("dtype")):

@@ -20,6 +20,7 @@ from lamina_as_jax import (
     array_api,
     avals,
     example_libraries,
+    exporting,
     internals,
     keys,
     linear_util,
@@ -361,6 +362,7 @@ def _functions() -> None:
         if sources:
             _put(name, sources)
     _put("jax.test_util", _maybe("lamina.test_util"))
+    _put("jax.export", own=exporting.NAMES)
     _put("jax.profiler", own=surroundings.PROFILER)
     _put("jax.monitoring", own=surroundings.MONITORING)
     _put("jax.distributed", own=surroundings.DISTRIBUTED)

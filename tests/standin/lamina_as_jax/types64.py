@@ -174,6 +174,11 @@ def result(x: Any) -> Any:
     return x
 
 
+def keeps_wide(args: Any) -> bool:
+    """Whether there are arrays of 64 bits among arguments though there are none: made under enable_x64, they stay so."""
+    return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
+
+
 _IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there is one place, and one accuracy
 
 
@@ -260,7 +265,6 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
-        # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out
@@ -351,6 +355,21 @@ def _indexed(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _fixed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """TypeError for a write to an array by a user: JAX's arrays stay what they are."""
+
+    @functools.wraps(f)
+    def call(x: Tensor, key: Any, value: Any) -> None:
+        if _asked_by_lamina():
+            return f(x, key, value)
+        raise TypeError(
+            "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
+            "x = x.at[idx].set(y) or another .at[] method"
+        )
+
+    return call
+
+
 def _as_numpys(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x)(map(_as_numpys, x))
@@ -409,6 +428,7 @@ def install() -> None:
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
     Tensor.__getitem__ = _indexed(Tensor.__getitem__)
     _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
+    Tensor.__setitem__ = _fixed(Tensor.__setitem__)
     for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
         setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
     for name in _READ:
