@@ -488,3 +488,24 @@ def test_counts_of_complex_numbers_are_real():
     assert counts.dtype == np.float64 and counts.tolist() == [1, 1, 2] and edges.dtype == np.complex128
     assert lnp.histogramdd(z[:, None], bins=3)[0].tolist() == [1, 1, 2]
     assert lnp.histogram(np.arange(4.0), 2, weights=z)[0].tolist() == [3 + 1j, 6]
+
+
+def test_the_polynomial_without_zeros_is_one():
+    for empty in ([], np.zeros(0, "f4"), np.zeros(0, complex)):
+        got, want = lnp.poly(empty), np.poly(empty)
+        assert got.shape == np.shape(want) == () and got == want
+
+
+def test_choices_that_are_not_there():
+    for f in (np.choose, lnp.choose):
+        with pytest.raises(ValueError, match="entry"):
+            f(np.array([0, 2]), [np.arange(2), np.arange(2)])
+
+
+def test_windows_move_on():
+    x, w = np.ones((1, 1, 3, 3), "f4"), np.ones((1, 1, 2, 2), "f4")
+    for padding in ("SAME", "VALID", [(0, 0), (0, 0)]):
+        with pytest.raises(ValueError, match="stride"):
+            lm.lax.conv_general_dilated(x, w, (0, 1), padding)
+        with pytest.raises(ValueError, match="stride"):
+            lm.lax.reduce_window(x[0, 0], 0.0, lm.lax.add, (2, 2), (1, 0), padding)

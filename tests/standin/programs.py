@@ -531,6 +531,32 @@ def what_shard_map_refuses():
     ]
 
 
+def texts_of_arrays():
+    values = np.linspace(-40, 40, 60) ** 3 / 7
+    shapes = [(), (1,), (7,), (9,), (3, 5), (2, 2, 2), (0, 3), (30, 40)]
+    arrays = [
+        jnp.asarray(np.resize(values, s), t)
+        for s in shapes
+        for t in ("float32", "int32", "bfloat16", "complex64")
+    ]
+    weak = [jnp.asarray(1), jnp.asarray(2.5) * 2]
+    return [repr(a) for a in arrays + weak] + [str(a) for a in arrays]
+
+
+def numbers_that_do_not_fit():
+    return [
+        _raises(lambda: jnp.array([[1, 2**40]]), OverflowError),
+        _raises(lambda: jnp.array([2**31]), OverflowError),
+        jnp.float32("nan"),
+    ]
+
+
+def slices_out_of_range():
+    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    x, at = jnp.arange(6.0).reshape(3, 2), jnp.array([[1], [9], [-1]])
+    return [lax.gather(x, at, numbers, (1, 2), mode=m) for m in (None, "clip", "fill")]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -30,6 +30,8 @@ def padtype_to_pads(
     if name not in ("SAME", "SAME_LOWER"):
         raise ValueError(f"padding {padding!r} is not SAME, SAME_LOWER, VALID or (low, high) pairs")
     pads = []
+    if any(s < 1 for s in window_strides):
+        raise ValueError(f"window_strides {tuple(window_strides)} are not all positive")
     for n, w, s in zip(in_shape, window_shape, window_strides, strict=True):
         total = max((-(-n // s) - 1) * s + w - n, 0)
         small, big = total // 2, total - total // 2

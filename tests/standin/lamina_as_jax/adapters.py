@@ -547,7 +547,7 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(x, KeyArray):
             return x
         if not (args or kwargs.get("dtype")):
-            types64.checked_number(x)
+            types64.checked_numbers(x)
         return wrapped(f)(x, *args, **kwargs)
 
     return call

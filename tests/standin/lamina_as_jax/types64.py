@@ -196,6 +196,15 @@ def checked_number(x: Any) -> Any:
     return x
 
 
+def checked_numbers(x: Any) -> None:
+    """OverflowError for an integer among lists that has more bits than the default type."""
+    if isinstance(x, (list, tuple)):
+        for v in x:
+            checked_numbers(v)
+    else:
+        checked_number(x)
+
+
 _CONVERTING = ("array", "asarray", "convert_element_type", "full", "full_like")  # integers, to another type
 
 
@@ -411,6 +420,17 @@ def _show_dtypes() -> None:
     ShapeDtype.dtype = property(of_described, lambda x, dtype: x.__dict__.update(dtype=dtype))
 
 
+def _shown_array(x: Tensor) -> str:
+    """As JAX shows an array: the type behind the elements, at a distance where the line is full."""
+    kind = f"dtype={x.dtype.name}{', weak_type=True' * x.weak_type})"
+    if not x.size:
+        return f"Array([], shape={x.shape}, {kind}"
+    width, start = np.get_printoptions()["linewidth"], "Array("
+    text = np.array2string(np.asarray(x), prefix=start, suffix=",", separator=", ", max_line_width=width)
+    full = len(text) - text.rfind("\n") + len(kind) + 2 > width
+    return f"{start}{text},{' ' * len(start) if full else ' '}{kind}"
+
+
 def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
@@ -435,14 +455,14 @@ def install() -> None:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()
     shown = Tensor.__repr__
+    known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
 
     def as_array(x: Tensor) -> str:
         if _members._is_deleted(x):
             raise RuntimeError(f"Array has been deleted with shape={x.dtype.name}{list(x.shape)}.")
-        return shown(x).replace("Tensor(", "Array(", 1)
+        return _shown_array(x) if known(x) else shown(x).replace("Tensor(", "Array(", 1)
 
     Tensor.__repr__ = as_array
-    known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
     Tensor.__str__ = lambda x: str(np.asarray(x)) if known(x) else repr(x)
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None
