@@ -557,6 +557,28 @@ def slices_out_of_range():
     return [lax.gather(x, at, numbers, (1, 2), mode=m) for m in (None, "clip", "fill")]
 
 
+def hints_and_shapes():
+    x, four = jnp.arange(6.0).reshape(2, 3), jnp.array([1, 2, 2**32 - 1, 5], dtype="uint32")
+    numbers = ("NHWC", "HWIO", "NHWC")
+    shapes = [
+        lax.conv_general_shape_tuple((2, 7, 6, 3), (3, 2, 3, 4), (2, 2), "SAME", numbers),
+        lax.conv_transpose_shape_tuple((2, 7, 6, 3), (3, 2, 3, 4), (2, 2), "SAME", numbers),
+        lax.conv_shape_tuple((2, 3, 7, 6), (4, 3, 3, 2), (2, 1), [(1, 1), (0, 0)]),
+        lax.reduce_window_shape_tuple((5, 7), (2, 3), (1, 2), ((0, 1), (1, 0))),
+    ]
+    fwd, bwd = jax.fwd_and_bwd(lambda v, w: v * w, (0, 1))
+    named = lax.composite(lambda v, k=1: v * k, "a.b")
+    return [
+        [int(n) for s in shapes for n in s],
+        lax.conv_general_permutations(numbers),
+        lax.rng_bit_generator(four, (9,)),
+        lax.rng_bit_generator(four, (3, 5), dtype="uint8"),
+        lax.dot(x, x.T, precision=lax.DotAlgorithmPreset.F32_F32_F32),
+        bwd(fwd(x, x + 1)[1], x),
+        jax.grad(lambda v: named(v, k=3).sum())(x),
+    ]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -692,6 +692,18 @@ JET: dict[str, Any] = {
     "zero_series": _ZeroSeries(),
 }
 
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+    """Calls with where the array is, once it is there."""
+    lm.debug.callback(lambda _: callback(sharding.SingleDeviceSharding()), value)
+
+
+def stop_here(**options: Any) -> None:
+    """Python's debugger, when what is traced runs."""
+    lm.debug.callback(breakpoint)
+
+
+DEBUG: dict[str, Any] = {"inspect_array_sharding": inspect_array_sharding, "breakpoint": stop_here}
 ERRORS: dict[str, Any] = {
     "ConcretizationTypeError": TypeError,
     "TracerArrayConversionError": TypeError,

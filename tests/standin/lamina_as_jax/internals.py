@@ -235,6 +235,10 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         },
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,
-        "jax.experimental.layout": {"Format": Format, "Layout": Layout},
+        "jax.experimental.layout": {
+            "Format": Format,
+            "Layout": Layout,
+            "with_layout_constraint": lambda x, layouts: x,
+        },
         "jax.experimental.mesh_utils": {"create_device_mesh": sharding.create_device_mesh},
     }
