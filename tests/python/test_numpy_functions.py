@@ -509,3 +509,39 @@ def test_windows_move_on():
             lm.lax.conv_general_dilated(x, w, (0, 1), padding)
         with pytest.raises(ValueError, match="stride"):
             lm.lax.reduce_window(x[0, 0], 0.0, lm.lax.add, (2, 2), (1, 0), padding)
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+def test_rounding_to_more_digits_than_there_are(kind):
+    most = np.finfo(kind).max
+    x = np.array([1.5, -0.0, 0.1234, most, -most, 3e4, np.inf, np.nan], kind)
+    for decimals in (2, 5, 40, 310, 10**30):
+        got = lnp.round(x, decimals)
+        want = np.array([round(float(v), min(decimals, 400)) if np.isfinite(v) else v for v in x])
+        np.testing.assert_allclose(got, want.astype(kind), rtol=2 * np.finfo(kind).eps)
+        if decimals != 5:  # of which a float16 has no power of ten
+            np.testing.assert_array_equal(np.signbit(got.numpy()[:2]), [False, True])
+    for decimals in (-5, -50, -(10**30)):
+        np.testing.assert_array_equal(lnp.round(np.array([1.5, -3.0], kind), decimals), [0, 0])
+    assert lm.grad(lambda v: lnp.round(v, 3))(float(np.finfo("f4").max)) == 0
+
+
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (lambda: lnp.linalg.eigh(np.eye(2), UPLO=1), ValueError),
+        (lambda: lnp.trim_zeros(np.zeros(2), 3), ValueError),
+        (lambda: lnp.trim_zeros(np.zeros(2), "x"), ValueError),
+        (lambda: lm.lax.fft(np.ones(3), 0, (3,)), TypeError),
+        (lambda: lm.lax.padtype_to_pads((3,), (2,), (1,), 2.5), ValueError),
+        (lambda: lm.scipy.special.multigammaln(3.0, 10**30), ValueError),
+        (lambda: lm.tree_util.tree_unflatten([], []), TypeError),
+        (lambda: lm.tree_util.treedef_children(3), TypeError),
+        (lambda: lm.tree_util.treedef_is_leaf(()), TypeError),
+        (lambda: lm.tree_util.treedef_tuple([1]), TypeError),
+        (lambda: lm.tree_util.tree_transpose(1, None, [1]), TypeError),
+    ],
+)
+def test_arguments_of_another_kind(f, kind):
+    with pytest.raises(kind):
+        f()

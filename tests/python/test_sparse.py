@@ -269,6 +269,9 @@ def test_transforms_take_them():
     value, (slope, number) = sparse.value_and_grad(lambda v, c: c * v.sum(), (0, 1))(cube(0, 0), 3.0)
     assert value == 3 * CUBE.sum() and number == CUBE.sum()
     is_dense(slope, 3 * (CUBE != 0))
+    for m in (cube(1, 1), sparse.BCSR.fromdense(CUBE, n_batch=1), sparse.CSR.fromdense(CUBE[0])):
+        flags = lm.tree.map(lambda x: x.ndim > 1, m)  # of what is no array, too
+        assert lm.tree.structure(flags) == lm.tree.structure(m) and lm.tree.leaves(flags) and repr(flags)
     assert str(lm.tree.structure(cube(0, 0))) != str(lm.tree.structure(cube(1, 0)[:1]))
 
 
@@ -295,6 +298,14 @@ def test_sparsify():
     is_dense(sums(m, y.T.copy()), y.T @ CUBE[0].T)
     with pytest.raises(NotImplementedError, match=r"sparse rule for cos is not implemented.*sparse.todense"):
         sparse.sparsify(lnp.cos)(m)
+
+
+def test_solvers_take_them():
+    a = dense((6, 6)) + 30 * np.eye(6, dtype="f4")
+    a, b = (a + a.T).astype("f8"), np.arange(6.0)
+    for solve in (lm.scipy.sparse.linalg.cg, lm.scipy.sparse.linalg.gmres, lm.scipy.sparse.linalg.bicgstab):
+        x, _ = solve(sparse.BCOO.fromdense(a), b, tol=1e-10)
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-8)
 
 
 def test_made_arrays():
@@ -349,5 +360,12 @@ def test_errors():
         sparse.eye(3, sparse_format="dia")
     with pytest.raises(ValueError, match="13 elements do not find different places"):
         sparse.random_bcoo(lm.random.key(0), (3, 4), nse=13)
+    for f, name in (
+        (sparse.bcoo_todense, "BCOO"),
+        (sparse.bcsr_todense, "BCSR"),
+        (sparse.csr_todense, "CSR"),
+    ):
+        with pytest.raises(TypeError, match=f"takes a {name}, not a ndarray"):
+            f(CUBE)
     with pytest.raises(ValueError, match="must have 2 sparse dimensions"):
         sparse.BCSR.fromdense(CUBE[0], n_batch=1)

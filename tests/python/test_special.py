@@ -460,3 +460,11 @@ def test_logsumexp_broadcasts_its_weights_first():
         np.testing.assert_allclose(
             got, reference.logsumexp(np.broadcast_to(a, (2, 3)), axis, b, keepdims=True), rtol=1e-12
         )
+
+
+def test_riemanns_zeta_is_the_default():
+    x = np.array([2.0, 3.5, 40.0, 1.0])
+    for f in (special.zeta, lm.jit(special.zeta)):
+        np.testing.assert_allclose(f(x), reference.zeta(x), rtol=1e-14)
+        assert f(2.0) == f(2.0, 1.0)
+    np.testing.assert_allclose(lm.grad(special.zeta)(3.0), -0.19812624288563685, rtol=1e-6)

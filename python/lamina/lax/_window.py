@@ -24,7 +24,7 @@ def padtype_to_pads(
     in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
     """(low, high) per dimension for "SAME", "SAME_LOWER" or "VALID"."""
-    name = padding.upper()
+    name = padding.upper() if isinstance(padding, str) else padding
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     if name not in ("SAME", "SAME_LOWER"):

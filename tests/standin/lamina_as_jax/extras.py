@@ -1,4 +1,4 @@
-"""Names of JAX that Lamina needs no form of its own for: shapes before a call, hints to compilers, generators by name."""
+"""Names that Lamina needs no form of its own for: shapes before a call, hints to compilers, generators by name."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import numpy as lnp
@@ -78,6 +79,22 @@ class SparseArray:
             return f"{type(self).__name__}({self.dtype.name}[{dims}], nse={self.nse}{self._layout()})"
         except AttributeError:  # a container of something else than arrays, inside a transform
             return f"{type(self).__name__}(<{type(self.data).__name__}>)"
+
+
+def taking(kind: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator for functions whose first argument is a sparse array of a kind; TypeError for other objects."""
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            first = args[0] if args else next(iter(kwargs.values()), None)
+            if not isinstance(first, kind):
+                raise TypeError(f"{f.__name__} takes a {kind.__name__}, not a {type(first).__name__}")
+            return f(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def common_type(*arrays: Any) -> str:

@@ -18,7 +18,7 @@ from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina._transforms import vmap
-from lamina.experimental.sparse._base import SparseArray, needs_index
+from lamina.experimental.sparse._base import SparseArray, needs_index, taking
 
 
 @tree_util.register_pytree_node_class
@@ -44,7 +44,7 @@ class BCOO(SparseArray):
         self.shape = tuple(int(n) for n in shape)
         self.indices_sorted, self.unique_indices = indices_sorted, unique_indices
         _check(self.data.shape, self.indices.shape, self.shape)
-        batch = self.shape[: self.n_batch]
+        batch, self._sizes = self.shape[: self.n_batch], self.shape[self.n_batch :]
         if _batch(self.data, self.indices) != batch:  # one of both tells the sizes of a batch
             self.indices = lnp.broadcast_to(self.indices, (*batch, *self.indices.shape[-2:]))
 
@@ -61,15 +61,15 @@ class BCOO(SparseArray):
 
     def tree_flatten(self) -> tuple[Any, Any]:
         # Sizes of a batch are those of the parts, so that vmap may take them away.
-        meta = (self.shape[self.n_batch :], self.indices_sorted, self.unique_indices)
+        meta = (self._sizes, self.indices_sorted, self.unique_indices)
         return (self.data, self.indices), meta
 
     @classmethod
     def tree_unflatten(cls, meta: Any, children: Any) -> BCOO:
         new = object.__new__(cls)
         new.data, new.indices = children
-        shape, new.indices_sorted, new.unique_indices = meta
-        new.shape = (*_batch(new.data, new.indices), *shape)
+        new._sizes, new.indices_sorted, new.unique_indices = meta
+        new.shape = (*_batch(new.data, new.indices), *new._sizes)
         return new
 
     # --- made of other arrays ---
@@ -368,6 +368,7 @@ def extract(indices: Tensor, mat: Tensor) -> Tensor:
     return over_batch(one, n_batch)(indices, mat)
 
 
+@taking(BCOO)
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
     """The elements of a dense array `arr` that stand where `sparr` has some.
 
@@ -382,6 +383,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     return sparr.with_data(extract(sparr.indices, arr))
 
 
+@taking(BCOO)
 def bcoo_todense(mat: BCOO) -> Tensor:
     """The array with all its elements."""
     data, indices = whole(mat)
@@ -397,6 +399,7 @@ def bcoo_todense(mat: BCOO) -> Tensor:
     return out != 0 if boolean else out
 
 
+@taking(BCOO)
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """The same with the indices of each part in row-major order."""
     if not mat.n_sparse:
@@ -412,6 +415,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     return BCOO(parts, shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
 
 
+@taking(BCOO)
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
     """The same with one element at most for each place, in order, and without zeros where `remove_zeros`.
 

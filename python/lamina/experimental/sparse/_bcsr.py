@@ -10,7 +10,7 @@ from lamina import tree_util
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.experimental.sparse import _products
-from lamina.experimental.sparse._base import SparseArray, needs_index
+from lamina.experimental.sparse._base import SparseArray, needs_index, taking
 from lamina.experimental.sparse._bcoo import (
     BCOO,
     bcoo_fromdense,
@@ -50,6 +50,7 @@ class BCSR(SparseArray):
         self.shape = tuple(int(n) for n in shape)
         self.indices_sorted, self.unique_indices = indices_sorted, unique_indices
         b, have = self.n_batch, self.data.shape
+        self._sizes = self.shape[b:]
         fits = (
             b >= 0 and self.n_dense >= 0 and self.ndim == b + 2 + self.n_dense and self.indptr.ndim == b + 1
         )
@@ -70,16 +71,15 @@ class BCSR(SparseArray):
 
     def tree_flatten(self) -> tuple[Any, Any]:
         # Sizes of a batch are those of the parts, so that vmap may take them away.
-        meta = (self.shape[self.n_batch :], self.indices_sorted, self.unique_indices)
+        meta = (self._sizes, self.indices_sorted, self.unique_indices)
         return (self.data, self.indices, self.indptr), meta
 
     @classmethod
     def tree_unflatten(cls, meta: Any, children: Any) -> BCSR:
         new = object.__new__(cls)
         new.data, new.indices, new.indptr = children
-        shape, new.indices_sorted, new.unique_indices = meta
-        batch = new.indices.shape[:-1] if hasattr(new.indices, "shape") else ()
-        new.shape = (*batch, *shape)
+        new._sizes, new.indices_sorted, new.unique_indices = meta
+        new.shape = (*(new.indices.shape[:-1] if hasattr(new.indices, "shape") else ()), *new._sizes)
         return new
 
     @classmethod
@@ -209,11 +209,13 @@ def bcsr_fromdense(
     )
 
 
+@taking(BCSR)
 def bcsr_todense(mat: BCSR) -> Tensor:
     """The array with all its elements."""
     return mat.todense()
 
 
+@taking(BCSR)
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     """The same with one element at most for each place."""
     return mat.sum_duplicates(nse)
@@ -241,6 +243,7 @@ def bcsr_dot_general(
     )
 
 
+@taking(BCSR)
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:

@@ -10,7 +10,7 @@ from lamina import tree_util
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.experimental.sparse import _products
-from lamina.experimental.sparse._base import SparseArray, needs_index
+from lamina.experimental.sparse._base import SparseArray, needs_index, taking
 from lamina.experimental.sparse._bcoo import BCOO, bcoo_fromdense
 from lamina.experimental.sparse._bcsr import BCSR
 
@@ -186,31 +186,37 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
     return CSR.fromdense(mat, nse=nse, index_dtype=index_dtype)
 
 
+@taking(COO)
 def coo_todense(mat: COO) -> Tensor:
     """The matrix with all its elements."""
     return mat.todense()
 
 
+@taking(CSR)
 def csr_todense(mat: CSR) -> Tensor:
     """The matrix with all its elements."""
     return mat.todense()
 
 
+@taking(COO)
 def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Tensor:
     """The product with a vector ``v [n]``, of the transposed matrix if asked for."""
     return _of_rank(mat, v, transpose, 1, "coo_matvec")
 
 
+@taking(COO)
 def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Tensor:
     """The product with a dense matrix ``B [n, k]``, of the transposed matrix if asked for."""
     return _of_rank(mat, B, transpose, 2, "coo_matmat")
 
 
+@taking(CSR)
 def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Tensor:
     """The product with a vector ``v [n]``, of the transposed matrix if asked for."""
     return _of_rank(mat, v, transpose, 1, "csr_matvec")
 
 
+@taking(CSR)
 def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Tensor:
     """The product with a dense matrix ``B [n, k]``, of the transposed matrix if asked for."""
     return _of_rank(mat, B, transpose, 2, "csr_matmat")

@@ -10,7 +10,7 @@ from lamina import lax
 from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
-from lamina.experimental.sparse._base import SparseArray, common_type
+from lamina.experimental.sparse._base import SparseArray, common_type, taking
 from lamina.experimental.sparse._bcoo import (
     BCOO,
     bcoo_fromdense,
@@ -40,6 +40,7 @@ def of_elements(f: Callable[[Tensor], Tensor], m: BCOO) -> BCOO:
 # --- element by element ---
 
 
+@taking(BCOO)
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Tensor:
     """The data of the product of a sparse array and a dense one, which is broadcast to its shape."""
     return sp_mat.data * _beside(sp_mat, v, 0)
@@ -64,6 +65,7 @@ def _beside(sp_mat: BCOO, v: Any, rest: int) -> Tensor:
     return lnp.where(there.reshape((*there.shape, *[1] * (found.ndim - there.ndim))), found, rest)
 
 
+@taking(BCOO)
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     """The product of two sparse arrays of the same number of dimensions, which broadcast to one shape."""
     if lhs.ndim != rhs.ndim:

@@ -12,7 +12,7 @@ from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina._transforms import vmap
-from lamina.experimental.sparse._base import SparseEfficiencyError, SparseEfficiencyWarning
+from lamina.experimental.sparse._base import SparseEfficiencyError, SparseEfficiencyWarning, taking
 from lamina.experimental.sparse._bcoo import (
     BCOO,
     bcoo_sum_duplicates,
@@ -40,6 +40,7 @@ def _shorter(m: BCOO) -> BCOO:
     return bcoo_sum_duplicates(m, most, remove_zeros=False) if most < m.nse else m
 
 
+@taking(BCOO)
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     """The dimensions in the order of `permutation`.
 
@@ -74,6 +75,7 @@ def _leading(sizes: Sequence[int], wanted: Sequence[int]) -> int | None:
     return next(fits, None)
 
 
+@taking(BCOO)
 def bcoo_reshape(
     mat: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, sharding: Any = None
 ) -> BCOO:
@@ -107,6 +109,7 @@ def bcoo_reshape(
     )
 
 
+@taking(BCOO)
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """Sums along axes: of sparse and batch ones, elements stand in the same place afterwards."""
     axes = sorted({canonical_axis(a, mat.ndim) for a in axes})
@@ -130,6 +133,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     return BCOO((data, indices), shape=shape)
 
 
+@taking(BCOO)
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
@@ -214,6 +218,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     return BCOO(made, shape=shape, unique_indices=d < s and all(m.unique_indices for m in found))
 
 
+@taking(BCOO)
 def bcoo_slice(
     mat: BCOO,
     *,
@@ -255,6 +260,7 @@ def bcoo_slice(
     return _shorter(out)
 
 
+@taking(BCOO)
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
     """A part of known sizes from indices that need not be known, moved so that it lies inside."""
     sizes = [int(n) for n in slice_sizes]
@@ -284,6 +290,7 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     return _shorter(out)
 
 
+@taking(BCOO)
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """The order of the elements along dimensions turned round."""
     axes = {canonical_axis(d, operand.ndim) for d in dimensions}
@@ -301,6 +308,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     return BCOO((data, indices), shape=operand.shape, unique_indices=operand.unique_indices)
 
 
+@taking(BCOO)
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     """The array without dimensions of size 1. ValueError for others."""
     axes = sorted({canonical_axis(d, arr.ndim) for d in dimensions})
@@ -328,6 +336,7 @@ def _stored(m: BCOO, n_batch: int, n_dense: int, nse: int) -> int:
     return math.prod(m.shape[:n_batch]) * nse * math.prod(m.shape[m.ndim - n_dense :])
 
 
+@taking(BCOO)
 def bcoo_update_layout(
     mat: BCOO, *, n_batch: int | None = None, n_dense: int | None = None, on_inefficient: str | None = "error"
 ) -> BCOO:
