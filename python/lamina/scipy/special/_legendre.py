@@ -55,7 +55,7 @@ def _table(top: int, z: Tensor, normalized: bool) -> Tensor:
     return lnp.stack(rows)
 
 
-def lpmn_values(m: int, n: int, z: Any, is_normalized: bool = False) -> Tensor:
+def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Tensor:
     """The associated Legendre functions at places ``z [k]``: [m + 1, n + 1, k], order by degree; m is n.
 
     With the phase (-1)^order. `is_normalized`: times sqrt((2 l + 1) (l - m)! / (4 pi (l + m)!)), the factor of spherical
