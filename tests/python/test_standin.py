@@ -34,7 +34,9 @@ def flat(x):
 def names():
     text = (STANDIN / "programs.py").read_text()
     return [
-        line[4:].split("(")[0] for line in text.splitlines() if line.startswith("def ") and "(x)" not in line
+        line[4:].split("(")[0]
+        for line in text.splitlines()
+        if line.startswith("def ") and "(x)" not in line and not line.startswith("def _")
     ]
 
 
