@@ -684,7 +684,8 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
     """Jitted functions called inside the block, or inside a function it decorates, run as the plain functions they are.
 
     Each line runs at each call, so that a debugger stops in it and values can be printed. Blocks nest, with False
-    jitting again; other threads are not concerned. Loops and branches of `lamina.lax` stay what they are.
+    jitting again; other threads are not concerned. Loops and branches of `lamina.lax` are Python's, where what they
+    depend on is known: their bodies see values too.
     """
     saved, tracing.disabled = tracing.disabled, disable
     _core.add_check_scopes(1)  # calls that finished traces serve ask here first

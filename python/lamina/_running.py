@@ -46,13 +46,36 @@ def running(name: str, x: Tensor, start: Tensor, axis: int, reverse: bool = Fals
 
     spec = (x.dtype.name, shape, False)
     first = _core.op("broadcast_in_dim", [start], shape=shape, broadcast_dimensions=[])[0] if shape else start
+    steps = x.shape[axis]
+    given = moved
+    # One times inf + 2i is inf + nan i: products of complex numbers begin with the first of them.
+    begun = name == "multiply" and x.dtype.kind == "c" and steps > 0
+    if begun:
+        steps -= 1
+        one = _part(moved, steps, steps + 1) if reverse else _part(moved, 0, 1)
+        given = _part(moved, 0, steps) if reverse else _part(moved, 1, steps + 1)
+        first = _core.op("reshape", [one], shape=shape)[0]
     totals = _core.op(
         "scan",
-        [_core.set_weak(first, False), _core.set_weak(moved, False)],
+        [_core.set_weak(first, False), _core.set_weak(given, False)],
         body=_core.region(join, [spec, spec]),
         num_carry=1,
-        length=x.shape[axis],
+        length=steps,
         reverse=reverse,
     )[1]
+    if begun:
+        totals = _core.op("concatenate", [totals, one] if reverse else [one, totals], dimension=0)[0]
     totals = _core.op("transpose", [totals], permutation=back)[0] if axis else totals
     return _core.set_weak(totals, x.weak_type)
+
+
+def _part(x: Tensor, start: int, end: int) -> Tensor:
+    """The elements from `start` to `end` of the first dimension."""
+    rest = list(x.shape[1:])
+    return _core.op(
+        "slice",
+        [x],
+        start_indices=[start, *[0] * len(rest)],
+        limit_indices=[end, *rest],
+        strides=[1] * x.ndim,
+    )[0]

@@ -216,6 +216,8 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """The container of this structure with these leaves. ValueError if their number differs."""
     items = list(leaves)
+    if not isinstance(treedef, TreeDef):
+        raise TypeError(f"a structure is what tree_structure gives, not {treedef!r:.60}")
     if len(items) != treedef.num_leaves:
         raise ValueError(f"the structure has {treedef.num_leaves} leaves, {len(items)} were given")
     stack: list[Any] = []
@@ -303,6 +305,9 @@ def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_t
     `inner_treedef` None: that of the first of them. TypeError where `pytree_to_transpose` has another structure.
     """
     leaves, structure = tree_flatten(pytree_to_transpose)
+    for given in (outer_treedef, inner_treedef):
+        if given is not None and not isinstance(given, TreeDef):
+            raise TypeError(f"a structure is what tree_structure gives, not {given!r:.60}")
     if inner_treedef is None:
         try:
             inner_treedef = tree_structure(next(iter(outer_treedef.flatten_up_to(pytree_to_transpose)), None))

@@ -240,18 +240,24 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the parts of the outermost container."""
-    return treedef.children()
+    """The structures of the parts of the outermost container. TypeError for what is no structure."""
+    return _structure(treedef).children()
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether it is the structure of a leaf."""
-    return treedef.num_leaves == 1 and not treedef.children()
+    """Whether it is the structure of a leaf. TypeError for what is no structure."""
+    return _structure(treedef).num_leaves == 1 and not treedef.children()
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of containers of these structures."""
-    return tree_structure(tuple(t.unflatten([0] * t.num_leaves) for t in treedefs))
+    return tree_structure(tuple(t.unflatten([0] * t.num_leaves) for t in map(_structure, treedefs)))
+
+
+def _structure(treedef: Any) -> PyTreeDef:
+    if not isinstance(treedef, PyTreeDef):
+        raise TypeError(f"a structure is what tree_structure gives, not {treedef!r:.60}")
+    return treedef
 
 
 __getattr__ = _missing.attributes("lamina.tree_util")

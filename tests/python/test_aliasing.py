@@ -149,6 +149,8 @@ ROWS = {
     "lamina.lax.scatter_apply": [(V, IX[:, None], lambda v: v, _scatter[3])],
     "lamina.lax.select_and_scatter": [(V, lax.ge, (1,), (1,), "VALID", V2, S, lax.add)],
     "lamina.lax.squeeze": [(A[:1], (0,)), (V, ())],
+    "lamina.scipy.special.lpmn": [(1, 1, V)],
+    "lamina.scipy.special.lpmn_values": [(0, 0, V, False), (1, 1, V, True)],
     "lamina.random.fold_in": [(KEY, 1)],
     "lamina.random.randint": [(KEY, (3,), 0, 5)],
     "lamina.numpy.apply_over_axes": [(lnp.sum, A, 0)],

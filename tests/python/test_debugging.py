@@ -102,6 +102,40 @@ def test_jit_off():
     assert float(model.f(1.0, k=2)) == 3.0
 
 
+LOOPS = {
+    "scan": lambda see, x: lm.lax.scan(lambda c, v: (c + v, see(c) * v), x[0], x),
+    "reversed scan": lambda see, x: lm.lax.scan(lambda c, v: (c * v, see(c) + v), 1.0, x, reverse=True),
+    "scan of a length": lambda see, x: lm.lax.scan(lambda c, _: (see(c) * 2, {"c": c}), x, None, length=3),
+    "map": lambda see, x: lm.lax.map(lambda v: see(v) ** 2, x),
+    "fori_loop": lambda see, x: lm.lax.fori_loop(1, 3, lambda i, c: see(c) * i, x),
+    "while_loop": lambda see, x: lm.lax.while_loop(lambda c: see(c)[0] < 9, lambda c: c * 2 + 1, x),
+    "cond": lambda see, x: lm.lax.cond(x[0] > 1, lambda v: see(v), lambda v: see(v) * 2, x),
+    "switch": lambda see, x: lm.lax.switch(5, [lambda v: v, lambda v: see(v) + 1], x),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_without_jit_see_values(name):
+    f, x, seen = LOOPS[name], lnp.arange(1.0, 4.0), []
+
+    def see(v):
+        seen.append(v.tolist())
+        return v
+
+    want = f(lambda v: v, x)
+    with lm.disable_jit():
+        got = f(see, x)
+        slope = lm.grad(lambda x: sum(lnp.sum(v) for v in lm.tree.leaves(f(lambda v: v, x))))(x)
+        lanes = lm.vmap(lambda x: f(lambda v: v, x))(x[None])
+    assert seen and lm.tree.structure(got) == lm.tree.structure(want)
+    for a, b, c in zip(*map(lm.tree.leaves, (got, want, lanes))):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b)
+        np.testing.assert_allclose(c[0], b)
+    plain = lm.grad(lambda x: sum(lnp.sum(v) for v in lm.tree.leaves(f(lambda v: v, x))))(x)
+    np.testing.assert_allclose(slope, plain)
+
+
 def test_what_a_derivative_keeps_is_listed(capsys):
     def f(weights, x):
         for w in weights:

@@ -369,3 +369,19 @@ def test_slopes_of_writes_are_those_of_what_stays(shape, indices, op, index_type
             want_x[place] = 0
     np.testing.assert_array_equal(np.asarray(of_x), want_x)
     np.testing.assert_array_equal(np.asarray(of_v), want_v.reshape(v.shape))
+
+
+@pytest.mark.parametrize("lanes", [0, 2])
+def test_derivatives_of_writes_without_lanes_or_elements(lanes):
+    places = np.zeros((lanes, 2), int)
+    for method in ("add", "set", "max"):
+
+        def written(d, at, method=method):
+            return getattr(lnp.zeros(3).at[at], method)(d)
+
+        def total(d, f=written):
+            return lnp.sum(lm.vmap(f)(d, places))
+
+        assert lm.grad(total)(np.ones((lanes, 2))).shape == (lanes, 2)
+    outside = lm.grad(lambda d: lnp.sum(lnp.zeros(0).at[lnp.asarray([0, 3])].add(d, mode="drop")))
+    np.testing.assert_array_equal(outside(np.ones(2)), [0, 0])

@@ -468,3 +468,90 @@ def test_what_an_array_contains_is_numpys(item):
         except ValueError:
             continue
         assert (item in lnp.asarray(values)) is bool(want), values
+
+
+@pytest.mark.parametrize("kind", ["c8", "c16"])
+def test_products_of_complex_numbers_begin_with_the_first(kind):
+    z = np.array([[complex(np.inf, 2), 1], [1 + 2j, complex(0, -np.inf)], [3, -1j]], kind)
+    with np.errstate(invalid="ignore"):
+        for axis in (0, 1, None):
+            np.testing.assert_array_equal(lnp.cumprod(z, axis), np.cumprod(z, axis))
+        np.testing.assert_array_equal(
+            lm.lax.cumprod(lnp.asarray(z), 0, reverse=True), np.cumprod(z[::-1], 0)[::-1]
+        )
+        np.testing.assert_array_equal(
+            lnp.cumulative_prod(z[0], include_initial=True), np.concatenate([[1], z[0].cumprod()])
+        )
+    assert lnp.cumprod(z[:0], 0).shape == (0, 2)
+    w = np.array([1 + 2j, 2 - 1j, 0.5j], kind)
+    for f in (lm.jit(lnp.cumprod), lambda x: lm.vmap(lnp.cumprod)(x[None])[0]):
+        np.testing.assert_allclose(f(w), w.cumprod(), rtol=1e-6)
+    slope = lm.grad(lambda x: lnp.sum(lnp.abs(lnp.cumprod(x)) ** 2))(lnp.asarray(w))
+    sizes = np.cumprod(np.abs(w.astype("c16")) ** 2)
+    parts = [2 * sum(sizes[k:]) / abs(w[k]) ** 2 * w[k].conj() for k in range(3)]
+    np.testing.assert_allclose(slope, parts, rtol=1e-5)
+
+
+def test_counts_of_complex_numbers_are_real():
+    z = np.array([1 + 1j, 2, 3, 3])
+    counts, edges = lnp.histogram(z, bins=3)
+    assert counts.dtype == np.float64 and counts.tolist() == [1, 1, 2] and edges.dtype == np.complex128
+    assert lnp.histogramdd(z[:, None], bins=3)[0].tolist() == [1, 1, 2]
+    assert lnp.histogram(np.arange(4.0), 2, weights=z)[0].tolist() == [3 + 1j, 6]
+
+
+def test_the_polynomial_without_zeros_is_one():
+    for empty in ([], np.zeros(0, "f4"), np.zeros(0, complex)):
+        got, want = lnp.poly(empty), np.poly(empty)
+        assert got.shape == np.shape(want) == () and got == want
+
+
+def test_choices_that_are_not_there():
+    for f in (np.choose, lnp.choose):
+        with pytest.raises(ValueError, match="entry"):
+            f(np.array([0, 2]), [np.arange(2), np.arange(2)])
+
+
+def test_windows_move_on():
+    x, w = np.ones((1, 1, 3, 3), "f4"), np.ones((1, 1, 2, 2), "f4")
+    for padding in ("SAME", "VALID", [(0, 0), (0, 0)]):
+        with pytest.raises(ValueError, match="stride"):
+            lm.lax.conv_general_dilated(x, w, (0, 1), padding)
+        with pytest.raises(ValueError, match="stride"):
+            lm.lax.reduce_window(x[0, 0], 0.0, lm.lax.add, (2, 2), (1, 0), padding)
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+def test_rounding_to_more_digits_than_there_are(kind):
+    most = np.finfo(kind).max
+    x = np.array([1.5, -0.0, 0.1234, most, -most, 3e4, np.inf, np.nan], kind)
+    for decimals in (2, 5, 40, 310, 10**30):
+        got = lnp.round(x, decimals)
+        want = np.array([round(float(v), min(decimals, 400)) if np.isfinite(v) else v for v in x])
+        np.testing.assert_allclose(got, want.astype(kind), rtol=2 * np.finfo(kind).eps)
+        if decimals != 5:  # of which a float16 has no power of ten
+            np.testing.assert_array_equal(np.signbit(got.numpy()[:2]), [False, True])
+    for decimals in (-5, -50, -(10**30)):
+        np.testing.assert_array_equal(lnp.round(np.array([1.5, -3.0], kind), decimals), [0, 0])
+    assert lm.grad(lambda v: lnp.round(v, 3))(float(np.finfo("f4").max)) == 0
+
+
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (lambda: lnp.linalg.eigh(np.eye(2), UPLO=1), ValueError),
+        (lambda: lnp.trim_zeros(np.zeros(2), 3), ValueError),
+        (lambda: lnp.trim_zeros(np.zeros(2), "x"), ValueError),
+        (lambda: lm.lax.fft(np.ones(3), 0, (3,)), TypeError),
+        (lambda: lm.lax.padtype_to_pads((3,), (2,), (1,), 2.5), ValueError),
+        (lambda: lm.scipy.special.multigammaln(3.0, 10**30), ValueError),
+        (lambda: lm.tree_util.tree_unflatten([], []), TypeError),
+        (lambda: lm.tree_util.treedef_children(3), TypeError),
+        (lambda: lm.tree_util.treedef_is_leaf(()), TypeError),
+        (lambda: lm.tree_util.treedef_tuple([1]), TypeError),
+        (lambda: lm.tree_util.tree_transpose(1, None, [1]), TypeError),
+    ],
+)
+def test_arguments_of_another_kind(f, kind):
+    with pytest.raises(kind):
+        f()

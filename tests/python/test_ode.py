@@ -91,6 +91,25 @@ def test_what_is_not_reached_is_nan():
     assert np.isnan(short[1])
 
 
+def test_times_that_decrease():
+    def slope(y, t):
+        return -y * t
+
+    start, times = np.array([1.0, 2.0]), np.linspace(1.0, -1.0, 5)
+    want = start * np.exp((1 - times**2) / 2)[:, None]
+    for run in (odeint, lm.jit(odeint, static_argnums=0)):
+        np.testing.assert_allclose(run(slope, start, times), want, rtol=1e-7)
+    by_times = lm.grad(lambda t: odeint(slope, start, t)[-1].sum())(times)
+    np.testing.assert_allclose(by_times, [3.0, 0, 0, 0, 3.0], rtol=1e-5, atol=1e-9)
+    there = odeint(slope, start, times)[-1]
+    np.testing.assert_allclose(odeint(slope, there, times[::-1])[-1], start, rtol=1e-6)
+
+
+def test_times_that_turn_back_are_nan():
+    out = odeint(lambda y, t: -y, np.array(1.0), np.array([0.0, 2.0, 0.5, 3.0])).numpy()
+    np.testing.assert_allclose(out, np.exp([0.0, -2.0, np.nan, -3.0]), rtol=1e-6)
+
+
 def test_errors():
     with pytest.raises(TypeError, match="times t of floats, not int64"):
         odeint(lambda y, t: y, 1.0, np.arange(3))

@@ -460,3 +460,41 @@ def test_logsumexp_broadcasts_its_weights_first():
         np.testing.assert_allclose(
             got, reference.logsumexp(np.broadcast_to(a, (2, 3)), axis, b, keepdims=True), rtol=1e-12
         )
+
+
+def test_riemanns_zeta_is_the_default():
+    x = np.array([2.0, 3.5, 40.0, 1.0])
+    for f in (special.zeta, lm.jit(special.zeta)):
+        np.testing.assert_allclose(f(x), reference.zeta(x), rtol=1e-14)
+        assert f(2.0) == f(2.0, 1.0)
+    np.testing.assert_allclose(lm.grad(special.zeta)(3.0), -0.19812624288563685, rtol=1e-6)
+
+
+def test_associated_legendre_functions():
+    z, top = np.array([-1.0, -0.7, 0.0, 0.3, 0.99, 1.0]), 6
+    want, slopes = (
+        np.moveaxis(v, (0, 1), (1, 0)) for v in reference.assoc_legendre_p_all(top, top, z, diff_n=1)
+    )
+    values, derivatives = special.lpmn(top, top, z)
+    inner = slice(1, -1)
+    np.testing.assert_allclose(values, want[: top + 1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(derivatives[..., inner], slopes[: top + 1, :, inner], rtol=1e-11, atol=1e-11)
+    ends = derivatives[0][:, [0, -1]]
+    n = np.arange(top + 1)
+    np.testing.assert_allclose(ends, np.stack([(-1.0) ** (n + 1), n**0], -1) * (n * (n + 1) / 2)[:, None])
+    for f in (special.lpmn_values, lm.jit(special.lpmn_values, static_argnums=(0, 1, 3))):
+        factors = special.lpmn_values(top, top, z, True) / np.where(values == 0, 1, values)
+        for m, k in ((0, 0), (1, 3), (4, 6)):
+            norm = np.sqrt(
+                (2 * k + 1) / (4 * np.pi) * reference.factorial(k - m) / reference.factorial(k + m)
+            )
+            np.testing.assert_allclose(factors[m, k, 3], norm, rtol=1e-12)
+        turned = reference.sph_harm_y(n[None], n[:, None], np.arccos(0.3), 0.0).real
+        np.testing.assert_allclose(f(top, top, z, True)[..., 3], np.triu(turned), atol=1e-12)
+    assert special.lpmn(2, 2, np.float32([0.5]))[1].dtype == np.float32
+    slope = lm.grad(lambda v: special.lpmn_values(3, 3, v, False)[1, 3].sum())(z[inner])
+    np.testing.assert_allclose(slope, derivatives[1, 3, inner], rtol=1e-12)
+    with pytest.raises(NotImplementedError, match="m=2 and n=3"):
+        special.lpmn(2, 3, z)
+    with pytest.raises(ValueError, match="1-d array of places"):
+        special.lpmn_values(2, 2, 0.5, False)

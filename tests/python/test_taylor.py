@@ -50,6 +50,18 @@ def test_in_transforms():
     np.testing.assert_allclose(lm.vmap(third)(np.array([1.0, 2.0])), [24.0, 48.0])
 
 
+def test_a_number_is_a_float_and_an_array_of_integers_stays():
+    value, (first, second) = jet(lnp.sin, (2,), ([1, 0],))
+    np.testing.assert_allclose([value, first, second], [np.sin(2), np.cos(2), -np.sin(2)], rtol=1e-6)
+    taken, (slope,) = jet(
+        lambda x, i: x[i], (np.array([1.0, 2.0]), np.array(1)), ([np.array([3.0, 4.0])], [0])
+    )
+    assert taken == 2 and slope == 4
+    for terms in ([1.0], [lnp.ones(2)]):
+        with pytest.raises(TypeError, match=r"int64\[2\] has no Taylor series.*make it floats"):
+            jet(lnp.sin, (np.array([1, 2]),), (terms,))
+
+
 def test_errors():
     with pytest.raises(ValueError, match="1 primals and 2 series"):
         jet(lnp.sin, (1.0,), ([1.0], [1.0]))

@@ -13,12 +13,15 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import jax.scipy.special
+import jax.scipy.stats
 import numpy as np
-from jax import lax
+from jax import export, lax
 from jax.example_libraries import stax
+from jax.experimental import sparse
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
+from jax.scipy.spatial.transform import Rotation
 
 
 def types_without_64_bits():
@@ -393,6 +396,187 @@ def numpys_functions_of_arrays():
     ]
     np.testing.assert_equal(np.all(np.isfinite(x)), True)
     return [[isinstance(m, jax.Array), np.asarray(m).tolist()] for m in made]
+
+
+def sparse_arrays():
+    dense = jnp.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
+    m = sparse.BCOO.fromdense(dense)
+    rows, columns = sparse.BCSR.fromdense(dense), sparse.CSC.fromdense(dense)
+    slope = sparse.grad(lambda x: ((x @ jnp.ones(3)) ** 2).sum())(m)
+    out = [
+        m.T,
+        (m * 2 - m).sum_duplicates(),
+        m.sum(0),
+        m[:, 1:],
+        m @ m.T,
+        slope,
+        rows,
+        columns.T,
+        sparse.sparsify(jnp.sin)(m),
+    ]
+    batches = jax.vmap(lambda x: x.sum())(sparse.BCOO.fromdense(dense, n_batch=1))
+    shown = [repr(m), str(m.indices.dtype), isinstance(m, sparse.JAXSparse), jax.tree.leaves(m), batches]
+    return [[x.nse, x.todense()] for x in out] + shown + [jax.jit(lambda x, y: x @ y)(m, dense.T)]
+
+
+def _raises(f, *kinds):
+    try:
+        f()
+    except kinds:
+        return True
+    return False
+
+
+def exported_programs():
+    x = jnp.arange(6.0).reshape(2, 3)
+    made = export.export(jax.jit(lambda v, *, w: {"sin": jnp.sin(v) * w["k"], "none": None}))(x, w={"k": x})
+    slope = jax.grad(lambda v: made.call(v, w={"k": x})["sin"].sum())
+    wrong = [
+        _raises(lambda: made.call(x[0], w={"k": x}), ValueError),
+        _raises(lambda: made.call(x.astype(int), w={"k": x}), ValueError),
+        _raises(lambda: made.call(x, x), ValueError),
+        _raises(lambda: export.export(lambda v: v), ValueError),
+    ]
+    one = export.export(jax.jit(jnp.sin), platforms=["cpu"])(jax.ShapeDtypeStruct((3,), "float32"))
+    told = [
+        one.platforms[0],
+        one.nr_devices,
+        str(one.in_avals[0]),
+        str(one.out_tree),
+        "stablehlo.sine" in one.mlir_module(),
+    ]
+    return [
+        made.call(x, w={"k": x})["sin"],
+        slope(x),
+        wrong,
+        told,
+        one.vjp().call(x[0], x[1])[0],
+        jax.jit(one.call)(x[1]),
+    ]
+
+
+def loops_without_jit():
+    seen = []
+
+    def step(c, v):
+        seen.append(float(c))
+        return c + v, c * v
+
+    with jax.disable_jit():
+        out = jax.lax.scan(step, 0.0, jnp.arange(3.0))
+        branch = jax.lax.cond(True, lambda v: float(v), lambda v: 2.0, jnp.ones(()))
+        last = jax.lax.while_loop(lambda c: float(c) < 3, lambda c: c + 1, 0)
+    return [seen, float(out[0]), out[1], float(branch), int(last)]
+
+
+def arrays_of_keys():
+    k = jax.random.key(7)
+    many = jax.random.split(k, 3)
+    arrays = [
+        jnp.array([k, k]),
+        jnp.full((2,), k),
+        lax.slice(many, (1,), (3,)),
+        lax.dynamic_slice(many, (1,), (1,)),
+        lax.concatenate([many, many], 0),
+    ]
+    density = jax.scipy.stats.gaussian_kde(jnp.arange(5.0))
+    drawn = density.resample(k, (2,))
+    return [[str(a.dtype), list(a.shape), jax.random.key_data(a)] for a in arrays] + [drawn]
+
+
+def containers_of_rotations():
+    turns = Rotation.from_rotvec(jnp.array([[0.1, 0.2, 0.3], [0.0, 0.5, 0.0]]))
+    back = jax.jit(lambda r: r.inv())(turns)
+    return [back.as_quat(), len(jax.tree.leaves(turns))]
+
+
+def texts_of_places():
+    mesh = jax.make_mesh((1,), ("i",))
+    spec = jax.sharding.PartitionSpec(("i",), None)
+    placed = jax.sharding.NamedSharding(mesh, spec)
+    x = jnp.arange(3.0)
+    shown = [mesh, spec, jax.sharding.PartitionSpec(), placed, x.sharding, x.addressable_shards[0]]
+    told = [jax.sharding.AbstractMesh((2,), ("a",)), jax.typeof(x), jax.typeof(1.0), jax.devices()[0]]
+    return [repr(s) for s in shown + told] + [str(s) for s in [mesh, *told]]
+
+
+def what_stays_as_it_is():
+    x = jnp.arange(3.0)
+
+    def write():
+        x[0] = 5.0
+
+    with jax.enable_x64(True):
+        wide = jnp.ones(2)
+    return [_raises(write, TypeError), x, str(jax.jit(lambda v: v)(wide).dtype)]
+
+
+def what_shard_map_refuses():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    P = jax.sharding.PartitionSpec
+
+    def call(in_specs, out_specs, *args):
+        return _raises(
+            lambda: jax.shard_map(lambda x: x, mesh=mesh, in_specs=in_specs, out_specs=out_specs)(*args),
+            ValueError,
+        )
+
+    x = jnp.arange(4.0)
+    return [
+        call(P("i"), P("i"), x),
+        call(P("j"), P("i"), x),
+        call(P("i", None), P("i"), x),
+        call(P("i"), (P("i"), P("i")), x),
+        call((P("i"), P("i")), P("i"), x),
+    ]
+
+
+def texts_of_arrays():
+    values = np.linspace(-40, 40, 60) ** 3 / 7
+    shapes = [(), (1,), (7,), (9,), (3, 5), (2, 2, 2), (0, 3), (30, 40)]
+    arrays = [
+        jnp.asarray(np.resize(values, s), t)
+        for s in shapes
+        for t in ("float32", "int32", "bfloat16", "complex64")
+    ]
+    weak = [jnp.asarray(1), jnp.asarray(2.5) * 2]
+    return [repr(a) for a in arrays + weak] + [str(a) for a in arrays]
+
+
+def numbers_that_do_not_fit():
+    return [
+        _raises(lambda: jnp.array([[1, 2**40]]), OverflowError),
+        _raises(lambda: jnp.array([2**31]), OverflowError),
+        jnp.float32("nan"),
+    ]
+
+
+def slices_out_of_range():
+    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    x, at = jnp.arange(6.0).reshape(3, 2), jnp.array([[1], [9], [-1]])
+    return [lax.gather(x, at, numbers, (1, 2), mode=m) for m in (None, "clip", "fill")]
+
+
+def hints_and_shapes():
+    x, four = jnp.arange(6.0).reshape(2, 3), jnp.array([1, 2, 2**32 - 1, 5], dtype="uint32")
+    numbers = ("NHWC", "HWIO", "NHWC")
+    shapes = [
+        lax.conv_general_shape_tuple((2, 7, 6, 3), (3, 2, 3, 4), (2, 2), "SAME", numbers),
+        lax.conv_transpose_shape_tuple((2, 7, 6, 3), (3, 2, 3, 4), (2, 2), "SAME", numbers),
+        lax.conv_shape_tuple((2, 3, 7, 6), (4, 3, 3, 2), (2, 1), [(1, 1), (0, 0)]),
+        lax.reduce_window_shape_tuple((5, 7), (2, 3), (1, 2), ((0, 1), (1, 0))),
+    ]
+    fwd, bwd = jax.fwd_and_bwd(lambda v, w: v * w, (0, 1))
+    named = lax.composite(lambda v, k=1: v * k, "a.b")
+    return [
+        [int(n) for s in shapes for n in s],
+        lax.conv_general_permutations(numbers),
+        lax.rng_bit_generator(four, (9,)),
+        lax.rng_bit_generator(four, (3, 5), dtype="uint8"),
+        lax.dot(x, x.T, precision=lax.DotAlgorithmPreset.F32_F32_F32),
+        bwd(fwd(x, x + 1)[1], x),
+        named(x, k=3),
+    ]
 
 
 PROGRAMS = [

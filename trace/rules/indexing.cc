@@ -343,6 +343,10 @@ Value read_uncut_windows(Builder& b, const Node& node, const Value& operand, con
 // or wholly outside read zeros there: element for element what the scatter writes to.
 Value read_windows(Builder& b, const Node& node, const Value& operand, const Value& indices) {
   const Attrs& a = node.attrs();
+  // Nothing is read of an array without elements, as of a batch without lanes: no window fits it.
+  if (operand.type()->num_elements == 0)
+    return b.zeros(
+        array_type_or_die(operand.dtype(), node.operand_type(node.operands().size() / 2 + 1)->dims));
   const Dims sizes = window_sizes(node);
   const Dims& map = a.ints(Attr::scatter_dims_to_operand_dims);
   const int64_t vector_dim = a.integer(Attr::index_vector_dim);

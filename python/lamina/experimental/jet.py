@@ -6,20 +6,27 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _results, tree
+from lamina import _core, _results, tree
 from lamina import numpy as lnp
 from lamina._core import Tensor
-from lamina._tensor import to_tensor
+from lamina._tensor import describe, to_tensor
 from lamina._transforms import jvp
+from lamina.numpy._common import inexact, known
 
 __all__ = ["jet"]
 
 
 def _moved(primal: Any, terms: Sequence[Any], t: Tensor, scaled: bool) -> Any:
-    """A primal's place on its curve. Integers and booleans stay where they are."""
+    """A primal's place on its curve. Arrays of integers and booleans stay where they are: TypeError if they move."""
     x = to_tensor(primal)
     if x.dtype.kind not in "fc":
-        return x
+        if all((n := known(term)) is not None and not n.any() for term in terms):
+            return x
+        if not _core.is_number(primal):
+            raise TypeError(
+                f"jet: a primal of {describe(x)} has no Taylor series, and its own is not zero; make it floats (astype)"
+            )
+        x = inexact(x)
     step = lnp.astype(t, x.dtype)
     power = step
     for k, term in enumerate(terms, 1):
@@ -43,7 +50,8 @@ def jet(
     each list in the second result, which has the structure of `fun`'s result (without `factorial_scaled`, both
     are coefficients of the Taylor series: the derivative divided by k!). Zeros for results of integers and booleans.
     Made of nested forward modes, so every operation has it; the work grows with the square of the order or faster.
-    ValueError where the numbers of orders differ, or primals and series do.
+    ValueError where the numbers of orders differ, or primals and series do; TypeError for a series of integers, but a
+    Python number counts as a float.
 
     >>> y, (first, second) = jet(lnp.sin, (x,), ([1.0, 0.0],))
     """

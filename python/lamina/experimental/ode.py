@@ -75,12 +75,12 @@ def odeint(
     mxstep: float = math.inf,
     hmax: float = math.inf,
 ) -> Any:
-    """The solution of dy/dt = `func(y, t, *args)` with y(t[0]) = `y0` at the times `t` [n], which increase.
+    """The solution of dy/dt = `func(y, t, *args)` with y(t[0]) = `y0` at the times `t` [n], which increase, or decrease.
 
     `y0` and what `func` returns are an array or a container of them; every array of the result has a leading dimension
     of n. Steps are chosen so that the estimated error stays below `atol + rtol * |y|`, or are as short as
     the type of `t` tells times apart; they are at most `hmax` long, and `mxstep` many between two times. Times that are
-    not reached, since a step fails or the solution has no finite value there, give NaN.
+    not reached, since a step fails or the solution has no finite value there, or which turn back, give NaN.
     Derivatives by `y0`, `t`, `args` and what `func` reads, forwards and in reverse, go through the steps taken, whose
     sizes count as constants. TypeError for times that are no floats, ValueError where they are not 1-d.
     """
@@ -94,11 +94,16 @@ def odeint(
     real = lnp.real(start).dtype
     spacing = 2 * float(lnp.finfo(times.dtype.name).eps)
 
+    # Steps go forwards: times that decrease are those of the equation with the other sign, counted backwards.
+    ahead = lax.stop_gradient(lnp.where(times[-1] < times[0], -1, 1))
+    sense = lnp.astype(ahead, times.dtype)
+    times = sense * times
+
     def slope(y: Tensor, at: Tensor) -> Tensor:
-        out = ravel_pytree(func(unravel(y), at, *args))[0]
+        out = ravel_pytree(func(unravel(y), sense * at, *args))[0]
         if out.shape != y.shape:
             raise ValueError(f"odeint's func gives {out.size} numbers for a state of {y.size}")
-        return lnp.astype(out, y.dtype)
+        return lnp.astype(out, y.dtype) * lnp.astype(ahead, real)
 
     def one_step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         count, y, f, at, step, *_ = state
@@ -133,7 +138,7 @@ def odeint(
         part = lnp.where(moved, (target - before) / lnp.where(moved, at - before, 1), 0)
         part = lnp.astype(part, real)
         found = y + part * (change + (1 - part) * (bow + part * (bend + (1 - part) * rest)))
-        return tuple(carry), lnp.where(at >= target, found, math.nan)
+        return tuple(carry), lnp.where((before <= target) & (target <= at), found, math.nan)
 
     first = slope(start, times[0])
     step = lax.stop_gradient(_first_step(slope, times[0], start, first, rtol, atol))

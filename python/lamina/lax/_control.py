@@ -14,7 +14,9 @@ from typing import Any
 from lamina import _core, _leaks, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._jit import tracing
 from lamina._tensor import describe
+from lamina.lax import _plain
 from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -140,6 +142,10 @@ def switch(
     operands = _operands("lax.switch", operands, operand)
     for branch in branches:
         need_function(branch, "lax.switch")
+    if tracing.disabled and branches:
+        found = _plain.switch(index, branches, operands)
+        if found is not NotImplemented:
+            return found
     record = functools.partial(_core.switch_case, "lax.switch", _scalar("lax.switch", "index", index))
     names = [f"branch {i} ({_name(f)})" for i, f in enumerate(branches)]
     return _branches("lax.switch", record, list(branches), names, operands)
@@ -210,6 +216,11 @@ def cond(
                 "lax.cond needs (pred, true_fun, false_fun, *operands), with two functions, and "
                 f"{type(f).__name__} is not callable: {f!r:.60}"
             )
+    if tracing.disabled:
+        scalar = _scalar("lax.cond", "predicate", pred)
+        found = _plain.switch(scalar != 0, [false_fun, true_fun], operands)
+        if found is not NotImplemented:
+            return found
     record = functools.partial(_core.cond, "lax.cond", _scalar("lax.cond", "predicate", pred))
     names = [f"false_fun ({_name(false_fun)})", f"true_fun ({_name(true_fun)})"]
     return _branches("lax.cond", record, [false_fun, true_fun], names, operands)
@@ -246,6 +257,10 @@ def while_loop(
     """
     need_function(cond_fun, "lax.while_loop")
     need_function(body_fun, "lax.while_loop")
+    if tracing.disabled:
+        found = _plain.while_loop(cond_fun, body_fun, init_val)
+        if found is not NotImplemented:
+            return found
     leaves, treedef = _tensors(init_val)
 
     def rebuild(p: list[Tensor]) -> tuple[Any, ...]:
@@ -297,6 +312,10 @@ def fori_loop(
     """
     need_function(body_fun, "lax.fori_loop")
     _check_unroll("lax.fori_loop", unroll)
+    if tracing.disabled:
+        found = _plain.fori_loop(lower, upper, body_fun, init_val)
+        if found is not NotImplemented:
+            return found
     leaves, treedef = _tensors(init_val)
 
     def rebuild(p: list[Tensor]) -> tuple[Any, ...]:
@@ -335,6 +354,10 @@ def scan(
     """
     need_function(f, "lax.scan")
     _check_unroll("lax.scan", unroll)
+    if tracing.disabled:
+        found = _plain.scan(f, init, xs, length, reverse)
+        if found is not NotImplemented:
+            return found
     carry, carry_tree = _tensors(init)
     items, items_tree = _tensors(xs)
     n = len(carry)

@@ -41,6 +41,8 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: int | Sequence[int]) -> Te
     IRFFT are divided by the number of elements. Products with matrices of roots of unity up to 64 elements, split
     by factors (Cooley and Tukey 1965) or as a convolution (Bluestein 1970) above.
     """
+    if not isinstance(fft_type, (str, FftType)):
+        raise TypeError(f"a kind of transform is an FftType or its name, not {fft_type!r}")
     kind = fft_type if isinstance(fft_type, str) else fft_type.name
     t, lengths = to_tensor(x), ints(fft_lengths, "fft_lengths")
     if not lengths and kind.upper() in ("FFT", "IFFT") and t.dtype.kind == "c":

@@ -24,12 +24,14 @@ def padtype_to_pads(
     in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
     """(low, high) per dimension for "SAME", "SAME_LOWER" or "VALID"."""
-    name = padding.upper()
+    name = padding.upper() if isinstance(padding, str) else padding
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     if name not in ("SAME", "SAME_LOWER"):
         raise ValueError(f"padding {padding!r} is not SAME, SAME_LOWER, VALID or (low, high) pairs")
     pads = []
+    if any(s < 1 for s in window_strides):
+        raise ValueError(f"window_strides {tuple(window_strides)} are not all positive")
     for n, w, s in zip(in_shape, window_shape, window_strides, strict=True):
         total = max((-(-n // s) - 1) * s + w - n, 0)
         small, big = total // 2, total - total // 2

@@ -202,10 +202,14 @@ def round(x: Any, decimals: int = 0) -> Tensor:
         return ew("complex", round(real(t), decimals), round(imag(t), decimals))
     if decimals == 0:
         return ew("round_nearest_even", t)
-    factor = float(10 ** builtins.abs(decimals))
+    # Every float has fewer digits before and behind the point.
+    factor = 10.0 ** builtins.min(builtins.abs(decimals), 300)
     if decimals < 0:
-        return ew("round_nearest_even", t / factor) * factor
-    return ew("round_nearest_even", t * factor) / factor
+        tens = ew("round_nearest_even", t / factor)
+        return select(compare(tens, 0, "EQ"), tens, tens * factor)
+    scaled = t * factor
+    # What is too large for that has no digits behind the point.
+    return select(ew("is_finite", scaled), ew("round_nearest_even", scaled) / factor, ew("stop_gradient", t))
 
 
 around = round

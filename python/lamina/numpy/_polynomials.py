@@ -53,8 +53,13 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Tensor
 
 
 def poly(seq_of_zeros: Any) -> Tensor:
-    """The coefficients of the polynomial with these zeros, a 1-d array; or the characteristic one of a square matrix."""
+    """The coefficients of the polynomial with these zeros, a 1-d array; or the characteristic one of a square matrix.
+
+    Without zeros it is the number 1.
+    """
     t = atleast_1d(inexact(seq_of_zeros))
+    if t.shape == (0,):
+        return inexact(1.0).astype(t.dtype)
     if t.ndim == 2:
         from lamina.numpy import linalg
 

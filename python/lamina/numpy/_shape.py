@@ -570,6 +570,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     """A known array without the slices of zeros at the front ("f") and back ("b") of the axes, of all without one."""
     import numpy as np
 
+    if not isinstance(trim, str) or set(trim.lower()) - {"f", "b"}:
+        raise ValueError(f"trim_zeros: trim is made of 'f' and 'b', not {trim!r}")
     t = to_tensor(filt)
     places = np.nonzero(_common.host(t, "trim_zeros", places=True))
     key = [slice(None)] * t.ndim

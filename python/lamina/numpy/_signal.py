@@ -165,7 +165,7 @@ def histogramdd(
     w = full_of(1, "int32", [points.shape[0]]) if weights is None else inexact(ravel(weights))
     cells = math.prod(shape)
     counts = At(full_of(0, w.dtype.name, [cells]))[select(inside, place, cells)].add(w, mode="drop")
-    counts = reshape(counts if weights is not None else astype(counts, points.dtype), shape)
+    counts = reshape(counts if weights is not None else astype(counts, points.real.dtype), shape)
     if density:
         total = counts.sum()
         for d, e in enumerate(edges):

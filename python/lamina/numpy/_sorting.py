@@ -420,7 +420,7 @@ def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
     """Elements of choices[a], elementwise; `mode` "clip" or "wrap" for indices out of range.
 
-    By default ("raise") IndexError where they are known, and inside `jit` the nearest choice.
+    By default ("raise") ValueError where they are known, and inside `jit` the nearest choice.
     """
     index = to_tensor(a)
     if index.dtype.kind not in "biu":
@@ -428,7 +428,12 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
     ts = promote(*choices)
     n = len(ts)
     if mode == "raise":
-        index = checked(index, n, 0, negative=False)
+        try:
+            index = checked(index, n, 0, negative=False)
+        except IndexError:
+            raise ValueError(
+                f"choose: an entry of the first array is none of 0..{n - 1}, the {n} choices"
+            ) from None
     index = e.remainder(index, n) if mode == "wrap" else e.clip(index, 0, n - 1)
     result = ts[0]
     for k in range(1, n):
@@ -614,7 +619,7 @@ def histogram(
         # What lies outside goes to a place past the end, and is left out.
         place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
         counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
-    counts = astype(counts, t.dtype) if weights is None else counts
+    counts = astype(counts, edges.real.dtype) if weights is None else counts
     if density:
         from lamina.numpy._reductions import diff
 

@@ -98,7 +98,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 
 def _is_lower(uplo: str | None) -> bool:
-    if uplo is not None and uplo.upper() not in ("L", "U"):
+    if uplo is not None and (not isinstance(uplo, str) or uplo.upper() not in ("L", "U")):
         raise ValueError(f"UPLO is 'L' or 'U', not {uplo!r}")
     return uplo is None or uplo.upper() == "L"
 

@@ -21,7 +21,16 @@ from lamina.tree import tree_children
 
 from lamina_as_jax import logs, messages, pullbacks, scalars, sharding, strictness, types64
 from lamina_as_jax.avals import FLOAT0, Float0, ShapedArray
-from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
+from lamina_as_jax.keys import (
+    KeyArray,
+    KeyDtype,
+    array_of_keys,
+    drawing,
+    drawn_by,
+    extended,
+    numpy_names,
+    prng_key,
+)
 from lamina_as_jax.types64 import wrapped
 
 lm.tree_util.register_pytree_node(Float0, lambda x: ((), x.shape), lambda shape, _: Float0(shape))
@@ -345,7 +354,8 @@ class Jitted:
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         try:
-            return types64.result(types64.checked_result(logs.compiled(lambda: f(*given, **named))))
+            out = types64.checked_result(logs.compiled(lambda: f(*given, **named)))
+            return out if types64.keeps_wide(given) else types64.result(out)
         except Exception as e:
             raise messages.told(e) from e.__cause__
 
@@ -474,7 +484,8 @@ class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
 
 def register_containers() -> None:
     """Lamina's own dataclasses, which stay containers."""
-    for cls in (RegularGridInterpolator, lm.scipy.stats.gaussian_kde):
+    turns = lm.scipy.spatial.transform
+    for cls in (RegularGridInterpolator, lm.scipy.stats.gaussian_kde, turns.Rotation, turns.Slerp):
         fields = dataclasses.fields(cls)
         static = [f.name for f in fields if f.metadata.get("static")]
         arrays = [f.name for f in fields if f.name not in static]
@@ -489,6 +500,8 @@ def register_containers() -> None:
             return x
 
         lm.tree_util.register_pytree_node(cls, parts, made)
+    lm.scipy.stats.gaussian_kde.resample = drawn_by(lm.scipy.stats.gaussian_kde.resample, 1)
+    turns.Rotation.random = staticmethod(drawn_by(turns.Rotation.random, 0))
 
 
 class _Traced(type):
@@ -530,10 +543,11 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        x = array_of_keys(x)
         if isinstance(x, KeyArray):
             return x
         if not (args or kwargs.get("dtype")):
-            types64.checked_number(x)
+            types64.checked_numbers(x)
         return wrapped(f)(x, *args, **kwargs)
 
     return call
@@ -678,6 +692,18 @@ JET: dict[str, Any] = {
     "zero_series": _ZeroSeries(),
 }
 
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+    """Calls with where the array is, once it is there."""
+    lm.debug.callback(lambda _: callback(sharding.SingleDeviceSharding()), value)
+
+
+def stop_here(**options: Any) -> None:
+    """Python's debugger, when what is traced runs."""
+    lm.debug.callback(breakpoint)
+
+
+DEBUG: dict[str, Any] = {"inspect_array_sharding": inspect_array_sharding, "breakpoint": stop_here}
 ERRORS: dict[str, Any] = {
     "ConcretizationTypeError": TypeError,
     "TracerArrayConversionError": TypeError,

@@ -71,7 +71,10 @@ class ShapedArray(lm.ShapeDtype):
     normalize = strip_weak_type
 
     def __repr__(self) -> str:
-        return f"ShapedArray({self.str_short()})"
+        return f"ShapedArray({self.str_short()}{', weak_type=True' * self.weak_type})"
+
+    def __str__(self) -> str:
+        return "~" * self.weak_type + self.str_short()
 
     def str_short(self, short_dtypes: bool = False, **options: Any) -> str:
         return f"{self.dtype.name if self.dtype != FLOAT0 else 'float0'}[{','.join(map(str, self.shape))}]"

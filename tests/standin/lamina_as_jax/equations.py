@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from lamina import _core, _traces, lax, tree
+from lamina import _core, _equations, _traces, tree
 from lamina import numpy as lnp
 from lamina._tensor import to_tensor
 
@@ -32,48 +32,8 @@ _OF_MANY = frozenset(
 )
 
 
-def _choice(index: Any, *operands: Any, branches: Any) -> list[Any]:
-    runs = [lambda *args, b=b: tuple(b.evaluate(b.consts, *args)) for b in branches]
-    return list(lax.switch(index, runs, *operands))
-
-
-def _jitted(*args: Any, jaxpr: Any, **options: Any) -> list[Any]:
-    return jaxpr.evaluate(jaxpr.consts, *args)
-
-
-_OTHERWISE: dict[str, Callable[..., Any]] = {
-    "add_jaxvals": lax.add,
-    "argmax": lambda x, axes, index_dtype: lax.argmax(x, axes[0], index_dtype),
-    "argmin": lambda x, axes, index_dtype: lax.argmin(x, axes[0], index_dtype),
-    "cond": _choice,
-    "convert_element_type": lambda x, dtype=None, **options: lax.convert_element_type(
-        x, options.get("new_dtype", dtype)
-    ),
-    "copy": lnp.copy,
-    "integer_pow": lambda x, y: lax.integer_pow(x, y),
-    "jit": _jitted,
-    "not": lnp.bitwise_not,
-    "optimization_barrier": lambda *arrays, **options: list(lax.optimization_barrier(arrays)),
-    "and": lnp.bitwise_and,
-    "or": lnp.bitwise_or,
-    "xor": lnp.bitwise_xor,
-    "pjit": _jitted,
-    "reshape": lambda x, shape=(), **options: lax.reshape(x, options.get("new_sizes", shape)),
-    "reduce_and": lambda x, axes: lnp.all(x, axes),
-    "reduce_max": lambda x, axes: lnp.max(x, axes),
-    "reduce_min": lambda x, axes: lnp.min(x, axes),
-    "reduce_or": lambda x, axes: lnp.any(x, axes),
-    "reduce_prod": lambda x, axes: lnp.prod(x, axes),
-    "reduce_sum": lambda x, axes: lnp.sum(x, axes),
-}
-
-
 def bind(primitive: _traces.Primitive, *args: Any, **params: Any) -> Any:
-    name = primitive.name
-    f = _OTHERWISE.get(name) or getattr(lax, name, None) or getattr(lax.linalg, name, None)
-    if f is None:
-        raise NotImplementedError(f"the operation {name} is evaluated with the trace that it is part of")
-    return types64.wrapped(f)(*args, **params)
+    return types64.wrapped(_equations.function(primitive.name))(*args, **params)
 
 
 # --- implementations that programs put in the place of Lamina's own ---

@@ -502,6 +502,21 @@ STAX.update(
     randn=initializers.normal,
     ones=initializers.ones,
     zeros=initializers.zeros,
-    relu=nn.relu,
+    normal=initializers.normal,
     logsoftmax=nn.log_softmax,
+    **{
+        n: getattr(nn, n)
+        for n in (
+            "elu",
+            "gelu",
+            "leaky_relu",
+            "log_softmax",
+            "relu",
+            "selu",
+            "sigmoid",
+            "softmax",
+            "softplus",
+        )
+    },
+    standardize=nn.standardize,
 )

@@ -162,20 +162,6 @@ HIJAX: dict[str, Any] = {
 }
 
 
-class BCOO:
-    """Sparse arrays, which Lamina has not: libraries ask what is one, and none is."""
-
-    def __init__(self, *parts: Any, **options: Any) -> None:
-        raise NotImplementedError("Lamina has no sparse arrays")
-
-    from_scipy_sparse = fromdense = __init__
-
-
-def sparsify(f: Any) -> Any:
-    """`f` of sparse arrays."""
-    return lambda *args, **options: BCOO()
-
-
 class Layout:
     """The order of an array's axes in memory, which is always theirs."""
 
@@ -249,6 +235,10 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         },
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,
-        "jax.experimental.layout": {"Format": Format, "Layout": Layout},
+        "jax.experimental.layout": {
+            "Format": Format,
+            "Layout": Layout,
+            "with_layout_constraint": lambda x, layouts: x,
+        },
         "jax.experimental.mesh_utils": {"create_device_mesh": sharding.create_device_mesh},
     }

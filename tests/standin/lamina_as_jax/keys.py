@@ -528,9 +528,11 @@ def _filled(name: str) -> Callable[..., Any]:
     def call(shape: Any, *args: Any, **kwargs: Any) -> Any:
         place = 1 if name == "full" else 0
         dtype = kwargs.get("dtype", args[place] if len(args) > place else None)
+        fill = _FILLS.get(name, args[0] if args else kwargs.get("fill_value"))
+        if isinstance(fill, KeyArray) and dtype is None:
+            dtype = fill.dtype
         if not isinstance(dtype, KeyDtype):
             return plain(shape, *args, **kwargs)
-        fill = _FILLS.get(name, args[0] if args else kwargs.get("fill_value"))
         return _keys_of(shape, dtype._impl, fill)
 
     return call
@@ -547,7 +549,15 @@ def _result_type(*args: Any) -> Any:
 
 
 LAX = (
+    "broadcast_in_dim",
+    "concatenate",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "rev",
     "select",
+    "select_n",
+    "slice",
+    "transpose",
     "dynamic_index_in_dim",
     "index_in_dim",
     "slice_in_dim",
@@ -558,6 +568,24 @@ LAX = (
     "dynamic_slice_in_dim",
     "dynamic_update_slice_in_dim",
 )
+
+
+def array_of_keys(x: Any) -> Any:
+    """Lists of keys as keys with a dimension for each depth; other objects as they are."""
+    if isinstance(x, (list, tuple)) and x and _has_keys(x):
+        return each_word(lm.numpy.stack)([array_of_keys(v) for v in x])
+    return x
+
+
+def drawn_by(method: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A method that draws with the key among its arguments at `place`."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = {k: words(v) for k, v in kwargs.items()}
+        return method(*(words(a) if i == place else a for i, a in enumerate(args)), **named)
+
+    return call
 
 
 def lax_names() -> dict[str, Any]:

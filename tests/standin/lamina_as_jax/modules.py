@@ -20,6 +20,8 @@ from lamina_as_jax import (
     array_api,
     avals,
     example_libraries,
+    exporting,
+    extras,
     internals,
     keys,
     linear_util,
@@ -181,11 +183,24 @@ def install() -> None:
             **shape_rules.NAMES,
             **strictness.products(lax),
             **strictness.LAX,
+            **extras.LAX,
             **keys.lax_names(),
             **_primitives(),
         },
     )
-    _put("jax.lax.linalg", [lax.linalg])
+    linalg = (
+        "cholesky",
+        "eig",
+        "eigh",
+        "lu",
+        "qr",
+        "schur",
+        "svd",
+        "triangular_solve",
+        "tridiagonal",
+        "householder_product",
+    )
+    _put("jax.lax.linalg", [lax.linalg], {f"{n}_p": _traces.Primitive(n) for n in linalg})
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])
     _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
@@ -200,7 +215,7 @@ def install() -> None:
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
-    own = {"default_registry": keys.Registry(), **keys.tree_names(lm.tree_util)}
+    own = {"default_registry": keys.Registry(), "KeyEntry": Any, **keys.tree_names(lm.tree_util)}
     _put("jax.tree_util", [lm.tree_util], own, wrap=messages.telling)
     _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=messages.telling)
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
@@ -234,6 +249,7 @@ def _jax() -> None:
         "typeof": avals.typeof,
         "Array": keys.Array,
         **surroundings.PLACES,
+        **extras.JAX,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
@@ -292,6 +308,7 @@ def _types() -> None:
         "issubdtype": adapters.issubdtype,
         "TypePromotionError": TypeError,
         "extended": keys.extended,
+        "itemsize_bits": extras.itemsize_bits,
         "prng_key": keys.prng_key,
         "scalar_type_of": lambda x: {"b": bool, "i": int, "u": int, "f": float, "c": complex}[
             lnp.asarray(x).dtype.kind
@@ -333,7 +350,7 @@ def _types() -> None:
         ("xla", internals.XLA),
     ):
         _put("jax.interpreters." + name, own=names)
-    _put("jax.sharding", own=sharding.NAMES)
+    _put("jax.sharding", own={**sharding.NAMES, **extras.SHARDING})
     stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
     _put(
         "jax.stages",
@@ -360,11 +377,13 @@ def _functions() -> None:
     _put("jax.custom_batching", [lm.custom_batching], {"custom_vmap": adapters.custom_vmap}, wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
+    own = {"ref": {"AbstractRef": avals.AbstractRef}, "debug": adapters.DEBUG}
     for name in ("jax.debug", "jax.image", "jax.ref"):
         sources = _maybe(name.replace("jax", "lamina", 1))
         if sources:
-            _put(name, sources)
+            _put(name, sources, own.get(name.removeprefix("jax.")))
     _put("jax.test_util", _maybe("lamina.test_util"))
+    _put("jax.export", own=exporting.NAMES)
     _put("jax.profiler", own=surroundings.PROFILER)
     _put("jax.monitoring", own=surroundings.MONITORING)
     _put("jax.distributed", own=surroundings.DISTRIBUTED)
@@ -379,11 +398,15 @@ def _functions() -> None:
         if sources:
             _put("jax.experimental." + name, sources)
     _put("jax.experimental.jet", own=adapters.JET)
-    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO, "sparsify": internals.sparsify})
-    _put("jax.experimental.sparse.linalg", _maybe("lamina.scipy.sparse.linalg"))
+    sparse = importlib.import_module("lamina.experimental.sparse")
+    own = {"JAXSparse": sparse.SparseArray, "random_bcoo": keys.drawing(sparse.random_bcoo)}
+    _put("jax.experimental.sparse", [sparse], own)
+    _put("jax.experimental.sparse.linalg", [sparse.linalg])
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
     _put("jax.example_libraries.stax", own=example_libraries.STAX)
+    for name, own in extras.MODULES.items():
+        _put(name, own=own)
     for name, own in internals.modules(adapters.ERRORS, vars(sys.modules["jax.dtypes"])).items():
         _put(name, own={k: v for k, v in own.items() if not k.startswith("__")})
     jax = sys.modules["jax"]

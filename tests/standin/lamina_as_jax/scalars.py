@@ -28,6 +28,8 @@ class _Meta(type):
         )
 
     def __call__(cls, x: Any = 0) -> Any:
+        if isinstance(x, str):
+            x = cls.dtype.type(x)
         return lnp.asarray(types64.argument(x), dtype=types64.narrowed(cls.dtype.name))
 
     def __instancecheck__(cls, x: object) -> bool:
@@ -55,6 +57,6 @@ def table() -> dict[str, Any]:
     short.update(double="float64", csingle="complex64", cdouble="complex128")
     out.update({n: made[t] for n, t in short.items()})
     kinds = ("generic", "number", "integer", "signedinteger", "unsignedinteger")
-    kinds = (*kinds, "inexact", "floating", "complexfloating")
-    out.update({n: getattr(np, n) for n in kinds})
+    kinds = (*kinds, "inexact", "floating", "complexfloating", "character", "flexible", "object_")
+    out.update({n: getattr(np, n) for n in kinds}, ComplexWarning=np.exceptions.ComplexWarning)
     return out

@@ -150,6 +150,7 @@ def _check_scatter(operand: Sequence[int], indices: Sequence[int], updates: Sequ
 @functools.wraps(lm.lax.gather)
 def gather(operand: Any, start_indices: Any, dimension_numbers: Any, slice_sizes: Any, **options: Any) -> Any:
     _check_gather(np.shape(operand), np.shape(start_indices), dimension_numbers, slice_sizes)
+    options["mode"] = options.get("mode") or "promise_in_bounds"  # which moves slices to fit on a CPU
     return wrapped(lm.lax.gather)(operand, start_indices, dimension_numbers, slice_sizes, **options)
 
 

@@ -15,6 +15,7 @@ import lamina as lm
 import numpy as np
 from lamina import _core, _jit
 from lamina._core import Tensor
+from lamina.tree import tree_children
 
 from lamina_as_jax.avals import CURRENT_TRACE, typeof
 from lamina_as_jax.types64 import wrapped
@@ -24,7 +25,7 @@ class Device(types.SimpleNamespace):
     """The one device."""
 
     def __str__(self) -> str:
-        return self.platform  # as Lamina names it
+        return f"{self.platform}:{self.id}"
 
     def __repr__(self) -> str:
         return f"CpuDevice(id={self.id})"
@@ -83,13 +84,13 @@ class PartitionSpec(tuple):
     UNCONSTRAINED = enum.Enum("Unconstrained", ["UNCONSTRAINED"]).UNCONSTRAINED
 
     def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
-        return super().__new__(cls, partitions)
+        return super().__new__(cls, (p[0] if isinstance(p, tuple) and len(p) == 1 else p for p in partitions))
 
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
 
     def __repr__(self) -> str:
-        return f"PartitionSpec({', '.join(map(repr, self))})"
+        return f"P({', '.join(map(repr, self))}{',' * (len(self) == 1)})"
 
 
 class AxisType(enum.Enum):
@@ -108,7 +109,8 @@ class Mesh:
             raise ValueError(
                 f"{len(self.axis_names)} axis names, and the ndim of its first argument, devices, is {self.devices.ndim}"
             )
-        self.axis_types = axis_types
+        kinds = (axis_types,) * self.devices.ndim if isinstance(axis_types, AxisType) else axis_types
+        self.axis_types = tuple(kinds or (AxisType.Auto,) * self.devices.ndim)
         self.shape = collections.OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))
 
     size = property(lambda self: self.devices.size)
@@ -120,7 +122,17 @@ class Mesh:
     are_all_axes_manual = property(lambda self: self._all(AxisType.Manual))
 
     def _all(self, kind: AxisType) -> bool:
-        return all(t == kind for t in self.axis_types or (AxisType.Auto,) * self.devices.ndim)
+        return all(t == kind for t in self.axis_types)
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{n!r}: {k}" for n, k in self.shape.items())
+        return f"{type(self).__name__}({sizes or '()'}, axis_types={_shown(self.axis_types)})"
+
+    def __repr__(self) -> str:
+        return (
+            f"Mesh(axis_sizes={tuple(self.shape.values())}, axis_names={self.axis_names}, "
+            f"axis_types={_shown(self.axis_types)})"
+        )
 
     def __enter__(self) -> Mesh:
         return self
@@ -138,8 +150,14 @@ class Mesh:
         return hash(self._key())
 
 
+def _shown(kinds: tuple[AxisType, ...]) -> str:
+    return f"({', '.join(k.name for k in kinds)}{',' * (len(kinds) == 1)})"
+
+
 class AbstractMesh(Mesh):
     """The axes of a mesh without its devices."""
+
+    __repr__ = Mesh.__str__
 
     def __init__(self, axis_sizes: Any, axis_names: Any, axis_types: Any = None) -> None:
         super().__init__(np.full(tuple(axis_sizes), None, object), axis_names, axis_types)
@@ -161,7 +179,7 @@ _open_meshes: list[Mesh] = []
 class Sharding:
     """Where the parts of an array are: on the one device."""
 
-    memory_kind = "unpinned_host"
+    memory_kind = "device"
     is_fully_addressable = is_fully_replicated = True
     num_devices = 1
     _device_assignment = (DEVICE,)
@@ -195,16 +213,27 @@ class SingleDeviceSharding(Sharding):
     def __init__(self, device: Any = DEVICE, *, memory_kind: str | None = None) -> None:
         self._device = device
 
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
 
 class NamedSharding(Sharding):
     def __init__(self, mesh: Mesh, spec: Any, *, memory_kind: str | None = None) -> None:
         if not isinstance(spec, tuple):
             raise TypeError(f"a NamedSharding needs a PartitionSpec, not {spec!r}")
-        for axis in spec:
-            for name in axis if isinstance(axis, tuple) else (axis,):
-                if name is not None and name not in mesh.axis_names:
-                    raise ValueError(f"the axis {name!r} of {spec} is none of the mesh: {mesh.axis_names}")
+        named = [n for axis in spec for n in (axis if isinstance(axis, tuple) else (axis,)) if n is not None]
+        for name in named:
+            if name is not PartitionSpec.UNCONSTRAINED and name not in mesh.axis_names:
+                raise ValueError(f"the axis {name!r} of {spec} is none of the mesh: {mesh.axis_names}")
+            if named.count(name) > 1 and name is not PartitionSpec.UNCONSTRAINED:
+                raise ValueError(
+                    "A single NamedSharding spec can map every mesh axis to at most one positional dimension, but "
+                    f"{spec} has duplicate entries for `{name}`"
+                )
         self.mesh, self.spec = mesh, spec
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec!r}, memory_kind={self.memory_kind})"
 
     def update(self, **changed: Any) -> NamedSharding:
         return NamedSharding(changed.get("mesh", self.mesh), changed.get("spec", self.spec))
@@ -216,11 +245,15 @@ class NamedSharding(Sharding):
 class Shard(types.SimpleNamespace):
     """The one part of an array."""
 
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
 
 def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devices: Any = None) -> Mesh:
     if int(np.prod(axis_shapes)) != 1:
         raise ValueError(f"a mesh of shape {tuple(axis_shapes)} needs more devices than the one there is")
-    return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, axis_types)
+    kinds = axis_types or (AxisType.Explicit,) * len(tuple(axis_shapes))
+    return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, kinds)
 
 
 def create_device_mesh(mesh_shape: Any, devices: Any = None, **options: Any) -> np.ndarray:
@@ -292,15 +325,47 @@ def shard_map(
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
+        if mesh is None and not _open_meshes:
+            raise ValueError("shard_map needs a mesh: give it one, or call it inside jax.set_mesh")
+        axes = (mesh if mesh is not None else _open_meshes[-1]).axis_names
+        _check_specs(in_specs, args, axes, "in_specs")
+
         def run(names: Any) -> Any:
             if not names:
                 return f(*args)
             out = lm.vmap(lambda: run(names[1:]), axis_name=names[0], axis_size=1)()
             return lm.tree.map(lambda x: x[0], out)
 
-        return run((mesh if mesh is not None else _open_meshes[-1]).axis_names)
+        out = run(axes)
+        _check_specs(out_specs, out, axes, "out_specs")
+        return out
 
     return wrapped(call)
+
+
+def _check_specs(specs: Any, values: Any, axes: tuple[str, ...], what: str) -> None:
+    """ValueError for specs that are no prefix of values, name no axis of the mesh or more dimensions than there are."""
+    if specs is None:
+        return
+    if not isinstance(specs, PartitionSpec):
+        parts, mine = tree_children(specs), tree_children(values)
+        if parts is None or mine is None or len(parts[0]) != len(mine[0]):
+            raise ValueError(f"shard_map {what} {specs!r} is no prefix of the structure of what it tells of")
+        for spec, value in zip(parts[0], mine[0], strict=True):
+            _check_specs(spec, value, axes, what)
+        return
+    for name in (n for part in specs for n in (part if isinstance(part, tuple) else (part,))):
+        if name is not None and name not in axes:
+            raise ValueError(
+                f"shard_map {what} argument must refer to an axis marked as manual ({axes}), but: {what} refers to "
+                f"{name!r}"
+            )
+    for x in lm.tree.tree_leaves(values):
+        if np.ndim(x) < len(specs):
+            raise ValueError(
+                f"shard_map was given an {what} entry {specs!r} which is too long to be compatible with the "
+                f"corresponding value of shape {np.shape(x)}"
+            )
 
 
 def auto_axes(fun: Any = None, /, **options: Any) -> Any:

@@ -106,6 +106,10 @@ MONITORING: dict[str, Any] = {
     "register_event_time_span_listener": _listeners["event_time_span"].append,
     "register_scalar_listener": _listeners["scalar"].append,
     "clear_event_listeners": _clear_listeners,
+    "unregister_event_listener": _listeners["event"].remove,
+    "unregister_event_duration_listener": _listeners["event_duration_secs"].remove,
+    "unregister_event_time_span_listener": _listeners["event_time_span"].remove,
+    "unregister_scalar_listener": _listeners["scalar"].remove,
 }
 
 # --- other processes: there are none ---

@@ -174,6 +174,11 @@ def result(x: Any) -> Any:
     return x
 
 
+def keeps_wide(args: Any) -> bool:
+    """Whether there are arrays of 64 bits among arguments though there are none: made under enable_x64, they stay so."""
+    return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
+
+
 _IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there is one place, and one accuracy
 
 
@@ -189,6 +194,15 @@ def checked_number(x: Any) -> Any:
     if type(x) is int and not -(2**31) <= x < 2**31 and not _State.x64:
         raise OverflowError(f"the integer {x} does not fit int32, its type without jax_enable_x64")
     return x
+
+
+def checked_numbers(x: Any) -> None:
+    """OverflowError for an integer among lists that has more bits than the default type."""
+    if isinstance(x, (list, tuple)):
+        for v in x:
+            checked_numbers(v)
+    else:
+        checked_number(x)
 
 
 _CONVERTING = ("array", "asarray", "convert_element_type", "full", "full_like")  # integers, to another type
@@ -260,7 +274,6 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
-        # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out
@@ -351,6 +364,21 @@ def _indexed(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _fixed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """TypeError for a write to an array by a user: JAX's arrays stay what they are."""
+
+    @functools.wraps(f)
+    def call(x: Tensor, key: Any, value: Any) -> None:
+        if _asked_by_lamina():
+            return f(x, key, value)
+        raise TypeError(
+            "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
+            "x = x.at[idx].set(y) or another .at[] method"
+        )
+
+    return call
+
+
 def _as_numpys(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x)(map(_as_numpys, x))
@@ -392,6 +420,17 @@ def _show_dtypes() -> None:
     ShapeDtype.dtype = property(of_described, lambda x, dtype: x.__dict__.update(dtype=dtype))
 
 
+def _shown_array(x: Tensor) -> str:
+    """As JAX shows an array: the type behind the elements, at a distance where the line is full."""
+    kind = f"dtype={x.dtype.name}{', weak_type=True' * x.weak_type})"
+    if not x.size:
+        return f"Array([], shape={x.shape}, {kind}"
+    width, start = np.get_printoptions()["linewidth"], "Array("
+    text = np.array2string(np.asarray(x), prefix=start, suffix=",", separator=", ", max_line_width=width)
+    full = len(text) - text.rfind("\n") + len(kind) + 2 > width
+    return f"{start}{text},{' ' * len(start) if full else ' '}{kind}"
+
+
 def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
@@ -409,20 +448,21 @@ def install() -> None:
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
     Tensor.__getitem__ = _indexed(Tensor.__getitem__)
     _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
+    Tensor.__setitem__ = _fixed(Tensor.__setitem__)
     for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
         setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()
     shown = Tensor.__repr__
+    known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
 
     def as_array(x: Tensor) -> str:
         if _members._is_deleted(x):
             raise RuntimeError(f"Array has been deleted with shape={x.dtype.name}{list(x.shape)}.")
-        return shown(x).replace("Tensor(", "Array(", 1)
+        return _shown_array(x) if known(x) else shown(x).replace("Tensor(", "Array(", 1)
 
     Tensor.__repr__ = as_array
-    known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
     Tensor.__str__ = lambda x: str(np.asarray(x)) if known(x) else repr(x)
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None

@@ -15,6 +15,7 @@ from lamina.scipy.special import (
     _fresnel,
     _gamma,
     _hypergeometric,
+    _legendre,
 )
 from lamina.scipy.special._bessel import *  # noqa: F403
 from lamina.scipy.special._complex import *  # noqa: F403
@@ -24,9 +25,20 @@ from lamina.scipy.special._exponential import *  # noqa: F403
 from lamina.scipy.special._fresnel import *  # noqa: F403
 from lamina.scipy.special._gamma import *  # noqa: F403
 from lamina.scipy.special._hypergeometric import *  # noqa: F403
+from lamina.scipy.special._legendre import *  # noqa: F403
 
 __all__: list[str] = []
-for _module in (_bessel, _complex, _convex, _error, _exponential, _fresnel, _gamma, _hypergeometric):
+for _module in (
+    _bessel,
+    _complex,
+    _convex,
+    _error,
+    _exponential,
+    _fresnel,
+    _gamma,
+    _hypergeometric,
+    _legendre,
+):
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals())

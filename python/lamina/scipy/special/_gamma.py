@@ -170,11 +170,11 @@ def _factorial(n: Any) -> Tensor:
 def multigammaln(a: Any, d: Any) -> Tensor:
     """log of the multivariate gamma function of dimension d, a Python integer.
 
-    ValueError for d < 1.
+    ValueError for d < 1, or above a million.
     """
     d = int(d)
-    if d < 1:
-        raise ValueError(f"multigammaln needs a dimension of at least 1, not {d}")
+    if not 1 <= d <= 10**6:
+        raise ValueError(f"multigammaln needs a dimension of at least 1 and at most a million, not {d}")
     return _multigammaln(a, d=d)
 
 
@@ -429,10 +429,12 @@ def _zeta(s: Tensor, q: Tensor) -> Tensor:
     return _zeta_slope(0)(s, q)
 
 
-@in_float64
+_hurwitz = in_float64(_zeta)
+
+
 def zeta(x: Any, q: Any = 1.0) -> Tensor:
     """Hurwitz' zeta function, the sum of (k + q)^-x over k = 0, 1, ...; Riemann's for q = 1. NaN for x < 1."""
-    return _zeta(x, q)
+    return _hurwitz(x, q)
 
 
 def _polygamma_forward(order: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,223 @@
+"""Names that Lamina needs no form of its own for: shapes before a call, hints to compilers, generators by name."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import lamina as lm
+import numpy as np
+from lamina import lax
+from lamina import numpy as lnp
+from lamina.random import _philox
+
+from lamina_as_jax import adapters, avals, sharding, types64
+
+# --- jax.lax ---
+
+
+class RandomAlgorithm(enum.Enum):
+    """A generator of bits."""
+
+    RNG_DEFAULT, RNG_THREE_FRY, RNG_PHILOX = range(3)
+
+
+def rng_bit_generator(
+    key: Any,
+    shape: Sequence[int],
+    dtype: Any = np.uint32,
+    algorithm: Any = RandomAlgorithm.RNG_DEFAULT,
+    **where: Any,
+) -> Any:
+    """(new state, bits) of a state uint32[4] or uint64[2]; on a CPU the generator is Philox unless named."""
+    state = types64.wrapped(lnp.asarray)(key)
+    if algorithm is RandomAlgorithm.RNG_THREE_FRY or state.dtype != "uint32":
+        return types64.wrapped(lax.rng_bit_generator)(state, shape, dtype=dtype)
+    if state.shape != (4,):
+        raise TypeError(f"a state is uint32[4] or uint64[2], not {state.dtype}{list(state.shape)}")
+    kind = types64.canonical(dtype)
+    each = 2 if kind.itemsize == 8 else 1
+    drawn = _philox.words(state, tuple(shape), each)
+    bits = lax.bitcast_convert_type(drawn, kind.name) if each == 2 else lnp.astype(drawn[..., 0], kind.name)
+    blocks = -(-math.prod(shape) * each // 4)
+    counter = _philox._after([state[2], state[3]], lnp.asarray(blocks, "uint32"), None)
+    return lnp.concatenate([state[:2], lnp.stack(counter)]), bits
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """`x`: an array is the same whatever axes it is said to vary over. ValueError for another word than there are."""
+    if to not in ("varying", "unreduced", "reduced"):
+        raise ValueError(f"pcast is to 'varying', 'unreduced' or 'reduced', not to {to!r}")
+    return x
+
+
+def _shape_of(f: Callable[..., Any], *shapes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(lm.eval_shape(f, *(lm.ShapeDtype(tuple(s), "float32") for s in shapes)).shape)
+
+
+def conv_general_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
+) -> tuple[int, ...]:
+    """The shape of a convolution."""
+    return _shape_of(
+        lambda x, w: lax.conv_general_dilated(
+            x, w, window_strides, padding, dimension_numbers=dimension_numbers
+        ),
+        lhs_shape,
+        rhs_shape,
+    )
+
+
+def conv_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1
+) -> tuple[int, ...]:
+    """The shape of a convolution of arrays whose batch and features come first."""
+    return _shape_of(
+        lambda x, w: lax.conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
+        lhs_shape,
+        rhs_shape,
+    )
+
+
+def conv_transpose_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
+) -> tuple[int, ...]:
+    """The shape of a transposed convolution."""
+    return _shape_of(
+        lambda x, w: lax.conv_transpose(x, w, window_strides, padding, dimension_numbers=dimension_numbers),
+        lhs_shape,
+        rhs_shape,
+    )
+
+
+def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """The orders that put batch and features (of the kernel: results and features) first."""
+    lhs, rhs, out = dimension_numbers
+    spatial = [c for c in rhs if c not in "OI"]
+
+    def order(letters: str, first: str) -> tuple[int, ...]:
+        return tuple(letters.index(c) for c in (*first, *spatial))
+
+    return order(lhs, "NC"), order(rhs, "OI"), order(out, "NC")
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any = None,
+    window_dilation: Any = None,
+) -> tuple[int, ...]:
+    """The shape of what windows are reduced to."""
+    return _shape_of(
+        lambda x: lax.reduce_window(
+            x,
+            0.0,
+            lax.add,
+            window_dimensions,
+            window_strides,
+            padding,
+            base_dilation=base_dilation,
+            window_dilation=window_dilation,
+        ),
+        operand_shape,
+    )
+
+
+LAX: dict[str, Any] = {
+    "DotDimensionNumbers": tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]],
+    "RandomAlgorithm": RandomAlgorithm,
+    "after_all": lambda *tokens: avals.create_token(),
+    "broadcast_like": lambda arr, like_arr: types64.wrapped(lnp.broadcast_to)(arr, np.shape(like_arr)),
+    "conv_general_permutations": conv_general_permutations,
+    "conv_general_shape_tuple": conv_general_shape_tuple,
+    "conv_shape_tuple": conv_shape_tuple,
+    "conv_transpose_shape_tuple": conv_transpose_shape_tuple,
+    "pcast": pcast,
+    "reduce_window_shape_tuple": reduce_window_shape_tuple,
+    "rng_bit_generator": rng_bit_generator,
+    "stage": types64.wrapped(lnp.asarray),
+}
+
+# --- jax ---
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward pass, (result, what the backward pass needs[, aux]), and the backward pass of that and a cotangent."""
+    one = isinstance(argnums, int)
+    nums = [argnums] if one else list(argnums)
+
+    def fwd(*args: Any) -> Any:
+        def of_chosen(*chosen: Any) -> Any:
+            full = list(args)
+            for n, x in zip(nums, chosen, strict=True):
+                full[n] = x
+            return fun(*full)
+
+        out = adapters.vjp(of_chosen, *(args[n] for n in nums), has_aux=has_aux)
+        return out
+
+    def bwd(residuals: Any, cotangents: Any) -> Any:
+        found = residuals(cotangents)
+        return found[0] if one else tuple(found)
+
+    return (adapters.jit(fwd), adapters.jit(bwd)) if jitted else (fwd, bwd)
+
+
+class Space(enum.Enum):
+    """A kind of memory: there is one."""
+
+    Device, Host, Any = range(3)
+
+
+JAX: dict[str, Any] = {"fwd_and_bwd": fwd_and_bwd}
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """The bits of an element."""
+    name = types64.canonical(dtype).name
+    return (
+        int(name.removeprefix("u")[3:])
+        if name in ("int2", "uint2", "int4", "uint4")
+        else 8 * np.dtype(name).itemsize
+    )
+
+
+# --- modules of hints ---
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
+    """`x`, or a scope: what compilers are told changes nothing here."""
+    return _nothing() if x is None else x
+
+
+def scheduling_group(name: str | None = None) -> Callable[[Any], Any]:
+    """A decorator that changes nothing: what runs when is up to Lamina."""
+    return lambda f: f
+
+
+MODULES: dict[str, dict[str, Any]] = {
+    "jax.memory": {"Space": Space},
+    "jax.experimental.compute_on": {"compute_on": lambda compute_type: _nothing()},
+    "jax.experimental.scheduling_groups": {"scheduling_group": scheduling_group},
+    "jax.experimental.shard_alike": {"shard_alike": lambda x, y: (x, y)},
+    "jax.experimental.xla_metadata": {"set_xla_metadata": set_xla_metadata},
+}
+SHARDING: dict[str, Any] = {
+    "AbstractDevice": collections.namedtuple("AbstractDevice", "device_kind num_cores"),
+    "get_mesh": lambda: (
+        sharding._open_meshes[-1] if sharding._open_meshes else sharding.Mesh(np.empty((), object), ())
+    ),
+}
