@@ -43,13 +43,10 @@ def _linear(name: str, m: Any, params: dict[str, Any]) -> Any:
     return m.with_data(_equations.function(name)(m.data, **params))
 
 
-def _dot(x: Any, y: Any, **params: Any) -> Any:
-    numbers = tuple(
-        tuple(tuple(params.get(f"{side}_{kind}_dimensions", ())) for side in ("lhs", "rhs"))
-        for kind in ("contracting", "batching")
+def _dot(x: Any, y: Any, *, dimension_numbers: Any, preferred_element_type: Any = None, **_: Any) -> Any:
+    return _products.bcoo_dot_general(
+        x, y, dimension_numbers=dimension_numbers, preferred_element_type=preferred_element_type
     )
-    kind = params.get("preferred_element_type")
-    return _products.bcoo_dot_general(x, y, dimension_numbers=numbers, preferred_element_type=kind)
 
 
 def _divided(x: Any, y: Any) -> Any:
