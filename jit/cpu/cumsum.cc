@@ -30,6 +30,8 @@ constexpr int kSumBlock = kSumGroup * kSumGroup;
 constexpr int64_t kSumTask = int64_t{1} << 16;
 // A segment of a line: a group of groups of blocks.
 constexpr int64_t kSumSegment = int64_t{kSumBlock} * kSumBlock;
+// Threads that share a line: all of it is read twice then, and two threads gain nothing.
+constexpr int kSegmentThreads = 3;
 // Lines side by side in memory that a thread takes together; fewer have no vectors.
 constexpr int64_t kFewLines = 8, kMostLines = 64;
 
@@ -305,7 +307,8 @@ class Cumsum {
   absl::Status run(const T* x, T* y, const KernelContext& context) const {
     const int64_t lanes = lines_.outer * lines_.inner, length = lines_.length;
     if (lanes * length == 0) return absl::OkStatus();
-    if (context.parallel.threads > 1 && lanes < context.parallel.threads && length > 2 * kSumSegment)
+    if (context.parallel.threads >= kSegmentThreads && lanes < context.parallel.threads &&
+        length > 2 * kSumSegment)
       return run_by_segments(x, y, context);
     // Lines side by side are summed together, in as many parts as there are threads for.
     const bool as_rows = lines_.inner > 1;
