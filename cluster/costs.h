@@ -23,8 +23,8 @@ struct Costs {
   // A kernel whose last dimension is so short computes its elements by code of their own, for many indices of
   // the dimension before at once. 1: none does.
   int64_t most_written_out = 4;
-  // Steps over the same rows run together, by so many rows as touch `chain_block_bytes` of memory, which should
-  // stay in a cache; one row touches no more than `chain_row_bytes`. Those that touch less than
+  // Steps over the same rows run together, by so many rows as touch `chain_block_bytes` of memory, which
+  // should stay in a cache; one row touches no more than `chain_row_bytes`. Those that touch less than
   // `chain_least_bytes` in all gain nothing.
   int64_t chain_block_bytes = 384 * 1024, chain_row_bytes = 384 * 1024;
   int64_t chain_least_bytes = 512 * 1024;

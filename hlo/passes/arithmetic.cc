@@ -48,8 +48,9 @@ Value below(const Node& n, Op inner, size_t i = 0) {
 
 Value double_of(Builder&, const Node& n) { return below(n, n.op()); }
 
-// floor(ceil(x)) and the like are the inner one. Not so where a result may be too large or too small for a type
-// without infinities: it becomes the nearest number that there is, which need not be whole (7.5 of f6e2m3fn).
+// floor(ceil(x)) and the like are the inner one. Not so where a result may be too large or too small for a
+// type without infinities: it becomes the nearest number that there is, which need not be whole (7.5 of
+// f6e2m3fn).
 Value whole_already(Builder&, const Node& n) {
   const FloatSpecials specials = float_format(n.type()->dtype).specials;
   if (specials == FloatSpecials::kNone || specials == FloatSpecials::kScale) return {};

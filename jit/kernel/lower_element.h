@@ -230,7 +230,7 @@ class ElementLowering {
   Section body_, epilogue_;
   Section* section_ = nullptr;
   bool writes_terms_ = false;  // of the group's reduction each term has code of its own
-  Frame* frame_ = nullptr;  // the region that `section_` is the code of
+  Frame* frame_ = nullptr;     // the region that `section_` is the code of
   Index identity_;
   std::vector<Repeat> repeats_;
   Reduction reduction_;

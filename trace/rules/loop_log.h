@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "trace/rules/loops.h"
 #include "trace/rules/loop_sums.h"
+#include "trace/rules/loops.h"
 
 namespace lamina::trace {
 
