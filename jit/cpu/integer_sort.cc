@@ -1,7 +1,6 @@
 #include "jit/cpu/integer_sort.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "jit/cpu/sort_kernels.h"
@@ -64,12 +63,12 @@ void sort_in_pieces(const SortKernels<K>& by, K* items, int64_t n, const KernelC
 }  // namespace
 
 template <typename K>
-int64_t IntegerSort<K>::spare(int64_t n, const KernelContext& context) {
+int64_t IntegerSort::spare(int64_t n, const KernelContext& context) {
   return kernels<K>(context.isa) || n <= kInsertion ? 0 : n;
 }
 
 template <typename K>
-void IntegerSort<K>::run(K* items, K* spare, int64_t n, int ordered_bits, const KernelContext& context) {
+void IntegerSort::run(K* items, K* spare, int64_t n, int ordered_bits, const KernelContext& context) {
   const SortKernels<K>* const by = kernels<K>(context.isa);
   if (by && n >= kSharedElements && context.parallel.threads > 1)
     sort_in_pieces(*by, items, n, context);
@@ -83,10 +82,8 @@ void IntegerSort<K>::run(K* items, K* spare, int64_t n, int ordered_bits, const 
     by_digits<11>(items, spare, n, ordered_bits, context);
 }
 
-template <typename K>
-template <int kBits>
-void IntegerSort<K>::by_digits(K* items, K* spare, int64_t n, int ordered_bits,
-                               const KernelContext& context) {
+template <int kBits, typename K>
+void IntegerSort::by_digits(K* items, K* spare, int64_t n, int ordered_bits, const KernelContext& context) {
   constexpr int64_t kBuckets = int64_t{1} << kBits;
   const int digits = (static_cast<int>(8 * sizeof(K)) - ordered_bits + kBits - 1) / kBits;
   const auto digit = [=](K item, int d) {
@@ -107,7 +104,9 @@ void IntegerSort<K>::by_digits(K* items, K* spare, int64_t n, int ordered_bits,
   if (from != items) std::copy_n(from, n, items);
 }
 
-template class IntegerSort<uint32_t>;
-template class IntegerSort<uint64_t>;
+template int64_t IntegerSort::spare<uint32_t>(int64_t, const KernelContext&);
+template int64_t IntegerSort::spare<uint64_t>(int64_t, const KernelContext&);
+template void IntegerSort::run(uint32_t*, uint32_t*, int64_t, int, const KernelContext&);
+template void IntegerSort::run(uint64_t*, uint64_t*, int64_t, int, const KernelContext&);
 
 }  // namespace lamina::jit

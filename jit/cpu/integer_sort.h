@@ -24,18 +24,20 @@ void share_elements(const ParallelFor& parallel, int64_t n, const F& f) {
   parallel(tasks, [&](int64_t t) { f(t, n * t / tasks, n * (t + 1) / tasks); });
 }
 
-template <typename K>
+// K is uint32_t or uint64_t. The object keeps memory from one run to the next.
 class IntegerSort {
  public:
   // Elements of spare memory that `run` takes for n integers.
+  template <typename K>
   static int64_t spare(int64_t n, const KernelContext& context);
 
   // Sorts items[0 ... n-1]. Those that differ in the lowest `ordered_bits` bits only are in order already.
-  // Leaves them in some order if the run is cancelled. The object keeps memory from one run to the next.
+  // Leaves them in some order if the run is cancelled.
+  template <typename K>
   void run(K* items, K* spare, int64_t n, int ordered_bits, const KernelContext& context);
 
  private:
-  template <int kBits>
+  template <int kBits, typename K>
   void by_digits(K* items, K* spare, int64_t n, int ordered_bits, const KernelContext& context);
 
   std::vector<uint32_t> counts_;

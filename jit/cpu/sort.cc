@@ -1,5 +1,5 @@
-// sort: by radix where the comparator is a known order (jit/kernel/sort_order.h), else by the evaluator's
-// merge sort with the comparator as a prepared region.
+// sort: as integers (jit/cpu/integer_sort.h) where the comparator is a known order (jit/kernel/sort_order.h),
+// else by the evaluator's merge sort with the comparator as a prepared region.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -203,35 +203,30 @@ struct Sort {
     std::vector<std::byte*> out;
     int64_t step;  // from one element of the line to the next
     Space keys, items, order, next_order, merged, values, inputs, lines_in, lines_out;
-    IntegerSort<uint32_t> narrow;
-    IntegerSort<uint64_t> wide;
+    IntegerSort sorter;
     std::optional<Region::Scratch> scratch;
     std::vector<const void*> args;
   };
 
   absl::Status run_lines(const void* const* in, void* const* out, int64_t begin, int64_t end,
                          State& state) const {
-    const size_t n = widths.size();
-    state.in.resize(n);
-    state.out.resize(n);
+    state.in.resize(widths.size());
+    state.out.resize(widths.size());
     const int64_t width = *std::max_element(widths.begin(), widths.end());
-    const int64_t most = std::max<int64_t>(std::min(kCacheLine, kLineBlock / length) / width, 1);
     const bool follow = ordered && keys.size() == 1 && keys[0].input >= 0 && step == 1 && kept == length &&
                         length <= kShortLines / 2;
+    // Lines side by side are read and written together, by whole cache lines.
+    const int64_t most = follow ? kShortLines / length
+                                : std::max<int64_t>(std::min(kCacheLine, kLineBlock / length) / width, 1);
     for (int64_t line = begin; line < end;) {
-      if (follow) {
-        const int64_t count = std::min(end - line, kShortLines / length);
-        if (absl::Status s = run_short(in, out, line, count, state); !s.ok()) return s;
-        line += count;
-        continue;
-      }
-      // Lines side by side are read and written together, by whole cache lines.
-      const int64_t count = std::clamp<int64_t>(std::min(end, line / step * step + step) - line, 1, most);
-      const int64_t base = line / step * step * length + line % step;
-      const absl::Status status = step > 1 && count > 1 ? run_block(in, out, base, count, state)
-                                                        : run_line(in, out, base, step, state);
+      const int64_t beside = follow ? end - line : std::min(end, line / step * step + step) - line;
+      const int64_t count = std::min(beside, most), base = line / step * step * length + line % step;
+      const absl::Status status = follow      ? run_short(in, out, line, count, state)
+                                  : count > 1 ? run_block(in, out, base, count, state)
+                                              : run_line(in, out, base, step, state);
       if (!status.ok()) return status;
-      line += step > 1 ? count : 1;
+      if (state.context.cancelled()) return absl::CancelledError("the run was cancelled");
+      line += count;
     }
     return absl::OkStatus();
   }
@@ -253,13 +248,7 @@ struct Sort {
   absl::Status run_short(const void* const* in, void* const* out, int64_t line, int64_t count,
                          State& state) const {
     place(in, out, line * length, 1, state);
-    const absl::StatusOr<bool> sorted =
-        with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) -> absl::StatusOr<bool> {
-          if (alone >= 0 && widths.size() == 1)
-            if (absl::StatusOr<bool> alike = sort_values<T, K>(count, state); !alike.ok() || *alike)
-              return alike;
-          return sort_by_key<T, K>(0, count, state);
-        });
+    const absl::StatusOr<bool> sorted = sort_by_keys(count, state);
     if (!sorted.ok()) return sorted.status();
     for (const int64_t end = line + count; line < end && !*sorted; ++line)
       if (absl::Status s = run_line(in, out, line * length, 1, state); !s.ok()) return s;
@@ -292,22 +281,22 @@ struct Sort {
 
   absl::Status sort_line(State& state) const {
     absl::StatusOr<bool> sorted = false;
-    if (ordered) sorted = selects() ? select_by_key(state) : sort_by_keys(state);
+    if (ordered) sorted = selects() ? select_by_key(state) : sort_by_keys(1, state);
     if (sorted.ok() && !*sorted) sorted = merge_sort(state);
-    if (!sorted.ok()) return sorted.status();
-    return state.context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+    return sorted.status();
   }
 
-  // By the keys, last one first; false if some key is NaN that has no place.
-  absl::StatusOr<bool> sort_by_keys(State& state) const {
+  // By the keys, last one first; false if some key is NaN that has no place. A line, or `count` that follow
+  // each other, where there is one key.
+  absl::StatusOr<bool> sort_by_keys(int64_t count, State& state) const {
     if (alone >= 0 && widths.size() == 1) {
       const absl::StatusOr<bool> sorted = with_key_type(
-          keys[0].type, [&]<typename T, typename K>(T, K) { return sort_values<T, K>(1, state); });
+          keys[0].type, [&]<typename T, typename K>(T, K) { return sort_values<T, K>(count, state); });
       if (!sorted.ok() || *sorted) return sorted;
     }
     for (size_t k = keys.size(); k-- > 0;) {
       const absl::StatusOr<bool> sorted = with_key_type(
-          keys[k].type, [&]<typename T, typename K>(T, K) { return sort_by_key<T, K>(k, 1, state); });
+          keys[k].type, [&]<typename T, typename K>(T, K) { return sort_by_key<T, K>(k, count, state); });
       if (!sorted.ok() || !*sorted) return sorted;
     }
     return true;
@@ -319,19 +308,15 @@ struct Sort {
   absl::StatusOr<bool> sort_values(int64_t count, State& state) const {
     const int64_t n = count * length;
     const absl::StatusOr<K*> room =
-        state.keys.of<K>(n + IntegerSort<K>::spare(length, state.context), state.context);
+        state.keys.of<K>(n + IntegerSort::spare<K>(length, state.context), state.context);
     if (!room.ok()) return room.status();
     K* const numbers = *room;
-    const absl::StatusOr<LineKeys<T, K>> line =
-        encode<T, K>(0, nullptr, n, state, [=](int64_t i, K key) { numbers[i] = key; });
+    const absl::StatusOr<LineKeys<T, K>> line = encode<T, K>(0, nullptr, n, numbers, state);
     if (!line.ok()) return line.status();
     if (line->code.unordered() || !line->code.distinct()) return false;
     for (int64_t i = 0; i < count; ++i)
-      if constexpr (sizeof(K) == 4)
-        state.narrow.run(numbers + i * length, numbers + n, length, 0, state.context);
-      else
-        state.wide.run(numbers + i * length, numbers + n, length, 0, state.context);
-    decode(line->code, reinterpret_cast<T*>(state.out[0]), count > 1 ? n : kept, state,
+      state.sorter.run(numbers + i * length, numbers + n, length, 0, state.context);
+    decode(line->code, reinterpret_cast<T*>(state.out[0]), count * kept, state,
            [=](int64_t i) { return numbers[i]; });
     return true;
   }
@@ -347,13 +332,12 @@ struct Sort {
     }
     const int64_t n = count * length;
     const absl::StatusOr<uint64_t*> room =
-        state.items.of<uint64_t>(n + IntegerSort<uint64_t>::spare(length, state.context), state.context);
+        state.items.of<uint64_t>(n + IntegerSort::spare<uint64_t>(length, state.context), state.context);
     if (!room.ok()) return room.status();
     uint64_t* const items = *room;
     const absl::StatusOr<K*> numbers = state.keys.of<K>(n, state.context);
     if (!numbers.ok()) return numbers.status();
-    const absl::StatusOr<LineKeys<T, K>> line =
-        encode<T, K>(k, before, n, state, [to = *numbers](int64_t i, K key) { to[i] = key; });
+    const absl::StatusOr<LineKeys<T, K>> line = encode<T, K>(k, before, n, *numbers, state);
     if (!line.ok()) return line.status();
     const KeyCode<T, K> code = line->code;
     if (code.unordered()) return false;
@@ -372,7 +356,7 @@ struct Sort {
             own[i] = uint64_t{keys_of_line[i]} >> left_out << place_bits | static_cast<uint64_t>(i);
         });
       });
-      state.wide.run(own, items + n, length, place_bits, state.context);
+      state.sorter.run(own, items + n, length, place_bits, state.context);
       if (left_out > 0) settle(own, keys_of_line, place_bits, left_out, state);
     }
 
@@ -391,7 +375,7 @@ struct Sort {
     const uint64_t shared_bits = (*numbers)[0] & ~low_bits(64 - place_bits);
     for (size_t i = 0; i < widths.size(); ++i) {
       if (static_cast<int>(i) == alone && left_out == 0 && code.distinct())
-        decode(code, reinterpret_cast<T*>(state.out[i]), count > 1 ? n : kept, state,
+        decode(code, reinterpret_cast<T*>(state.out[i]), count * kept, state,
                [=](int64_t at) { return static_cast<K>(shared_bits | items[at] >> place_bits); });
       else
         for (int64_t from = 0; from < n; from += length) permute(i, from, items + from, place_mask, state);
@@ -432,30 +416,29 @@ struct Sort {
 
   // The numbers of n values, that are at at(0), at(1), ...
   template <typename T, typename K, typename At>
-  static void encode_each(KeyCode<T, K>& code, const auto n, std::array<K, kKeyBlock>& block, const At& at) {
+  static void encode_each(KeyCode<T, K>& code, const auto n, K* to, const At& at) {
     KeyCode<T, K> local = code;  // in registers
     for (int64_t i = 0; i < n; ++i) {
       T value;
       std::memcpy(&value, at(i), sizeof(T));
-      block[i] = local.encode(value);
+      to[i] = local.encode(value);
     }
     code = local;
   }
   // Of values begin ... begin + n - 1; whole blocks of neighbours by vectors.
   template <typename T, typename K>
-  static void encode_block(KeyCode<T, K>& code, KeyValues values, int64_t begin, int64_t n,
-                           std::array<K, kKeyBlock>& block) {
+  static void encode_block(KeyCode<T, K>& code, KeyValues values, int64_t begin, int64_t n, K* to) {
     if (n == kKeyBlock && values.stride == sizeof(T))
-      encode_each(code, std::integral_constant<int64_t, kKeyBlock>(), block,
+      encode_each(code, std::integral_constant<int64_t, kKeyBlock>(), to,
                   [=](int64_t i) { return values.first + (begin + i) * static_cast<int64_t>(sizeof(T)); });
     else
-      encode_each(code, n, block, [=](int64_t i) { return values.first + (begin + i) * values.stride; });
+      encode_each(code, n, to, [=](int64_t i) { return values.first + (begin + i) * values.stride; });
   }
 
-  // Gives store(i, number) the numbers of key k of n elements in an order, null for that of the memory.
-  template <typename T, typename K, typename Store>
-  absl::StatusOr<LineKeys<T, K>> encode(size_t k, const uint32_t* order, int64_t n, State& state,
-                                        const Store& store) const {
+  // The numbers of key k of n elements in an order, null for that of the memory.
+  template <typename T, typename K>
+  absl::StatusOr<LineKeys<T, K>> encode(size_t k, const uint32_t* order, int64_t n, K* to,
+                                        State& state) const {
     const absl::StatusOr<KeyValues> values = key_values(k, state);
     if (!values.ok()) return values.status();
     struct Part {
@@ -466,10 +449,10 @@ struct Sort {
                                        Part{KeyCode<T, K>(keys[k]), K{0}, static_cast<K>(~K{0})});
     share_elements(state.context.parallel, n, [&, from = *values](int64_t task, int64_t begin, int64_t end) {
       Part part = parts[task];
-      std::array<K, kKeyBlock> block;
       hlo::with_vectors([&] {
         for (; begin < end; begin += kKeyBlock) {
           const int64_t size = std::min(kKeyBlock, end - begin);
+          K* const block = to + begin;
           if (order)
             encode_each(part.code, size, block,
                         [=](int64_t i) { return from.first + order[begin + i] * from.stride; });
@@ -479,7 +462,6 @@ struct Sort {
             part.any |= block[i];
             part.all &= block[i];
           }
-          for (int64_t i = 0; i < size; ++i) store(begin + i, block[i]);
         }
       });
       parts[task] = part;
@@ -562,7 +544,7 @@ struct Sort {
     std::array<K, kKeyBlock> block;
     for (int64_t begin = 0; begin < length && !context.cancelled(); begin += kKeyBlock) {
       const int64_t n = std::min(kKeyBlock, length - begin);
-      encode_block(code, values, begin, n, block);
+      encode_block(code, values, begin, n, block.data());
       std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
       for (int64_t at = 0; at < n; at += kGlance) {
         K some = !limited;

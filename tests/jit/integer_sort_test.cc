@@ -62,14 +62,14 @@ void check_sorts(Isa isa, std::initializer_list<int64_t> sizes, jit::ThreadPool*
   KernelContext context;
   context.isa = isa;
   if (pool) context.parallel = pool->parallel();
-  IntegerSort<K> sort;
+  IntegerSort sort;
   for (const int64_t n : sizes)
     for (int which = 0; which < kPatterns; ++which) {
       const std::vector<K> keys = pattern<K>(which, n);
       std::vector<K> expected = keys;
       std::sort(expected.begin(), expected.end());
       const K mark = static_cast<K>(0x5A5A5A5A);
-      std::vector<K> room(n + IntegerSort<K>::spare(n, context) + 1, mark);
+      std::vector<K> room(n + IntegerSort::spare<K>(n, context) + 1, mark);
       std::copy(keys.begin(), keys.end(), room.begin());
       sort.run(room.data(), room.data() + n, n, 0, context);
       CAPTURE(n, which, static_cast<int>(isa), sizeof(K));
@@ -110,8 +110,8 @@ TEST_CASE("Digits that are in order already are left out", "[sort]") {
     KernelContext context;
     context.isa = isa;
     std::vector<uint64_t> room = items;
-    room.resize(kCount + IntegerSort<uint64_t>::spare(kCount, context));
-    IntegerSort<uint64_t>().run(room.data(), room.data() + kCount, kCount, kPlaceBits, context);
+    room.resize(kCount + IntegerSort::spare<uint64_t>(kCount, context));
+    IntegerSort().run(room.data(), room.data() + kCount, kCount, kPlaceBits, context);
     CHECK(std::equal(expected.begin(), expected.end(), room.begin()));
   }
 }

@@ -1,4 +1,6 @@
 // Ops with routines of their own against the evaluator: the same bits, over types, shapes and odd operands.
+#include "jit/cpu/native_op.h"
+
 #include <random>
 
 #include "hlo/parser.h"
@@ -314,6 +316,30 @@ TEST_CASE("Sorts by a key are stable and the evaluator's", "[native]") {
                            {{"t", t}})),
                Contains("1 keys"));
   }
+}
+
+TEST_CASE("Sorts that are cancelled say so, whatever their lines are", "[native]") {
+  std::atomic<int32_t> cancel = 1;
+  for (const auto& [dims, dimension] : {std::pair("300,9", 1), {"300,9", 0}, {"4,3000", 1}, {"9000", 0}})
+    for (const char* direction : {"LT", "LE"}) {
+      const ComputationPtr c = program(with(
+          "computation r0(p0: f32[], p1: f32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
+          "direction=\"$r\"\n  return (v0)\n}\ncomputation main(p0: f32[$n]) -> (f32[$n]) {\n  v0 = f32[$n] "
+          "sort(p0), dimension=$d, is_stable=true, body=r0\n  return (v0)\n}\n",
+          {{"n", dims}, {"d", std::to_string(dimension)}, {"r", direction}}));
+      const Node& sort = *c->roots()[0].node();
+      std::vector<float> from(9000 * 2, 1), to(from.size());
+      const void* const in[] = {from.data()};
+      void* const out[] = {to.data()};
+      for (const jit::Isa isa : {jit::Isa::kPortable, jit::best_isa()}) {
+        jit::KernelContext context;
+        context.scratch = &jit::host_device().memory();
+        context.cancel = &cancel;
+        context.isa = isa;
+        INFO(dims << " " << direction);
+        CHECK(jit::native_op(sort).run(in, out, context).code() == absl::StatusCode::kCancelled);
+      }
+    }
 }
 
 TEST_CASE("Comparators that are no strict order of keys keep the evaluator's merges", "[native]") {
