@@ -28,7 +28,6 @@ inline void take_root(Lanes& x) {
 }
 inline void take_root(double& x) { x = std::sqrt(x); }
 
-inline bool any(bool x) { return x; }
 inline bool any(const LaneMask& x) {
   int64_t some = 0;
   for (int i = 0; i < kLanes; ++i) some |= x[i];

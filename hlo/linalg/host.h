@@ -138,7 +138,7 @@ class Problem {
   std::pair<int64_t, int64_t> operand_shape(size_t i) const { return shape(in_[i]); }
   std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(out_[i]); }
 
-  // A real operand or result, row by row; f(null) tells of what type it is.
+  // Of real problems: an operand or result, row by row; f(null) tells the type of their numbers.
   template <typename X>
   const X* real_operand(size_t i) const {
     const auto [rows, columns] = shape(in_[i]);
@@ -150,12 +150,11 @@ class Problem {
     return out_[i].as<X>() + at_ * rows * columns;
   }
   template <typename F>
-  void with_real_operand(size_t i, const F& f) const {
-    with_real(in_[i].dtype(), f);
-  }
-  template <typename F>
-  void with_real_result(size_t i, const F& f) const {
-    with_real(out_[i].dtype(), f);
+  void with_real_type(const F& f) const {
+    if (in_[0].dtype() == DType::kF32)
+      f(static_cast<float*>(nullptr));
+    else
+      f(static_cast<double*>(nullptr));
   }
 
   template <typename T>
@@ -179,13 +178,6 @@ class Problem {
     const Dims& d = l.type->dims;
     if (l.rank == 0) return {1, 1};
     return l.rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
-  }
-  template <typename F>
-  static void with_real(DType type, const F& f) {
-    if (type == DType::kF32)
-      f(static_cast<float*>(nullptr));
-    else
-      f(static_cast<double*>(nullptr));
   }
   template <typename T>
   static T load(const Matrices& l, int64_t i) {

@@ -81,7 +81,7 @@ void load(std::span<const X* const> from, Matrix<Lanes>& m) {
 Matrix<Lanes> load(Problems p, size_t i) {
   const auto [rows, columns] = p[0].operand_shape(i);
   Matrix<Lanes> m(rows, columns);
-  p[0].with_real_operand(i, [&]<typename X>(const X*) {
+  p[0].with_real_type([&]<typename X>(X*) {
     std::array<const X*, kLanes> from;
     for (size_t l = 0; l < kLanes; ++l) from[l] = p[std::min(l, p.size() - 1)].template real_operand<X>(i);
     load<X>(from, m);
@@ -111,7 +111,7 @@ void store(std::span<X* const> to, Matrix<Lanes>& m) {
 }
 
 void store(Problems p, size_t i, Matrix<Lanes>& m) {
-  p[0].with_real_result(i, [&]<typename X>(X*) {
+  p[0].with_real_type([&]<typename X>(X*) {
     std::array<X*, kLanes> to;
     for (size_t l = 0; l < p.size(); ++l) to[l] = p[l].template real_result<X>(i);
     store<X>(std::span(to).first(p.size()), m);
