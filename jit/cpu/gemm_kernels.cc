@@ -141,9 +141,15 @@ const GemmKernels<T>& gemm_kernels(hlo::Isa isa) {
       add(kernels);
       return kernels;
     };
-    static const GemmKernels<T> avx512 = with(add_avx512_tiles), avx2 = with(add_avx2_tiles);
-    if (isa == hlo::Isa::kAvx512) return avx512;
-    if (isa == hlo::Isa::kAvx2) return avx2;
+    // Each is filled in by code for its own instruction set.
+    if (isa == hlo::Isa::kAvx512) {
+      static const GemmKernels<T> avx512 = with(add_avx512_tiles);
+      return avx512;
+    }
+    if (isa == hlo::Isa::kAvx2) {
+      static const GemmKernels<T> avx2 = with(add_avx2_tiles);
+      return avx2;
+    }
   }
 #endif
   static_cast<void>(isa);
