@@ -7,8 +7,8 @@
 
 #include "hlo/batching.h"
 #include "hlo/linalg/derivatives.h"
-#include "hlo/linalg/elimination.h"
 #include "hlo/linalg/host.h"
+#include "hlo/linalg/lanes.h"
 #include "hlo/linalg/lapack.h"
 #include "hlo/nodes.h"
 #include "hlo/once.h"
@@ -45,8 +45,8 @@ constexpr Routine kRoutines[] = {
     {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr},
     {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr},
     // Values in descending order, left vectors as columns, right ones as conjugated rows.
-    {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr},
-    {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr},
+    {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr, lanes_svd},
+    {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr, lanes_svdvals},
     // Values, left and right vectors as columns, of unit length with a real largest entry.
     {"lamina.eig", "T[n,n] -> C[n] C[n,n] C[n,n]", LAMINA_RUN(run_eig), eig_jvp, nullptr},
     {"lamina.eigvals", "T[n,n] -> C[n]", LAMINA_RUN(run_eigvals), eigvals_jvp, nullptr},
@@ -145,7 +145,6 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
 }
 
 // Whether lanes are worth while, and no matrix goes to LAPACK, whatever the machine has.
-constexpr int64_t kFewestLanes = kLanes / 2;
 bool fits_lanes(const Binding& b) {
   return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second < lapack::kLeast; });
 }
@@ -215,11 +214,12 @@ absl::Status run_call(const Routine& r, Types operand_types, Types result_types,
       }
     }
   };
-  if (r.lanes && !is_complex(b.dtype) && count >= kFewestLanes && fits_lanes(b)) {
-    each((count + kLanes - 1) / kLanes, [&](int64_t group) {
-      const int64_t begin = group * kLanes, end = std::min(begin + kLanes, count);
+  const int64_t lanes = num_lanes();
+  if (r.lanes && !is_complex(b.dtype) && 2 * count >= lanes && fits_lanes(b)) {
+    each((count + lanes - 1) / lanes, [&](int64_t group) {
+      const int64_t begin = group * lanes, end = std::min(begin + lanes, count);
       absl::Status none;
-      std::vector<int64_t> at(kLanes * in.size());
+      std::vector<int64_t> at(lanes * in.size());
       std::vector<Problem> problems;
       for (int64_t i = begin; i < end; ++i) {
         const std::span<int64_t> places = std::span(at).subspan((i - begin) * in.size(), in.size());

@@ -1,8 +1,8 @@
 // Factorizations by elimination and solutions by substitution, of small matrices: LAPACK's algorithms without
 // blocks.
 //
-// Contract: elements are double, Complex, or Lanes: as many real matrices as there are lanes, at once. A lane
-// has the bits that its matrix has by itself: nothing but the choice of rows is done lane by lane.
+// Contract: elements are double, Complex, or Lanes (lanes.h): nothing but the choice of rows is done lane by
+// lane.
 #ifndef LAMINA_HLO_LINALG_ELIMINATION_H_
 #define LAMINA_HLO_LINALG_ELIMINATION_H_
 
@@ -10,31 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/linalg/host.h"
+#include "hlo/linalg/lanes.h"
 
 namespace lamina::hlo::linalg {
-
-inline constexpr int kLanes = 8;
-typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
-typedef int64_t LaneMask __attribute__((vector_size(kLanes * sizeof(int64_t))));
-template <typename T>
-inline constexpr bool kIsLanes = std::is_same_v<T, Lanes>;
-
-// By reference: how vectors are passed depends on the instruction set.
-inline const Lanes& conj_of(const Lanes& x) { return x; }
-inline const Lanes& real_of(const Lanes& x) { return x; }
-inline void take_root(Lanes& x) {
-  for (int i = 0; i < kLanes; ++i) x[i] = std::sqrt(x[i]);
-}
-inline void take_root(double& x) { x = std::sqrt(x); }
-
-inline bool any(const LaneMask& x) {
-  int64_t some = 0;
-  for (int i = 0; i < kLanes; ++i) some |= x[i];
-  return some != 0;
-}
-inline bool all(bool x) { return x; }
-inline bool all(const LaneMask& x) { return !any(~x); }
 
 // What LAPACK compares pivots by.
 inline double pivot_size(double x) { return std::abs(x); }
@@ -44,9 +22,6 @@ template <typename T>
 void add_multiple(T* to, const T* from, const T& x, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; ++i) to[i] += x * from[i];
 }
-
-template <typename T>
-using Mask = std::conditional_t<kIsLanes<T>, LaneMask, bool>;
 
 // The lower triangle becomes the factor; the upper one is left as it is. `positive`: whether there is one.
 template <typename T>
@@ -67,11 +42,19 @@ void eliminate_symmetric(Matrix<T>& a, Mask<T>& positive) {
 
 // The row with which row k changes places, of one matrix or of each lane.
 template <typename T>
-using Pivot = std::conditional_t<kIsLanes<T>, std::array<int32_t, kLanes>, int32_t>;
+struct PivotOf {
+  using Type = int32_t;
+};
+template <LanesType T>
+struct PivotOf<T> {
+  using Type = std::array<int32_t, kLaneCount<T>>;
+};
+template <typename T>
+using Pivot = typename PivotOf<T>::Type;
 
 // Brings the greatest of the rest of column k to row k.
 template <typename T>
-int32_t exchange_rows(Matrix<T>& a, int64_t k) {
+Pivot<T> exchange_rows(Matrix<T>& a, int64_t k) {
   int64_t best = k;
   for (int64_t i = k + 1; i < a.rows; ++i)
     if (pivot_size(a.at(i, k)) > pivot_size(a.at(best, k))) best = i;
@@ -79,21 +62,24 @@ int32_t exchange_rows(Matrix<T>& a, int64_t k) {
     for (int64_t j = 0; j < a.columns; ++j) std::swap(a.at(k, j), a.at(best, j));
   return static_cast<int32_t>(best);
 }
-inline std::array<int32_t, kLanes> exchange_rows(Matrix<Lanes>& a, int64_t k) {
-  Lanes most = a.at(k, k) < 0 ? -a.at(k, k) : a.at(k, k);
-  LaneMask best = LaneMask{} + k;
+template <LanesType T>
+Pivot<T> exchange_rows(Matrix<T>& a, int64_t k) {
+  T most;
+  take_size(a.at(k, k), most);
+  Mask<T> best = Mask<T>{} + k;
   for (int64_t i = k + 1; i < a.rows; ++i) {
-    const Lanes x = a.at(i, k) < 0 ? -a.at(i, k) : a.at(i, k);
-    const LaneMask greater = x > most;
+    T x;
+    take_size(a.at(i, k), x);
+    const Mask<T> greater = x > most;
     most = greater ? x : most;
-    best = greater ? LaneMask{} + i : best;
+    best = greater ? Mask<T>{} + i : best;
   }
-  std::array<int32_t, kLanes> out;
-  for (int l = 0; l < kLanes; ++l) {
+  Pivot<T> out;
+  for (int l = 0; l < kLaneCount<T>; ++l) {
     out[l] = static_cast<int32_t>(best[l]);
     if (out[l] == k) continue;
     for (int64_t j = 0; j < a.columns; ++j) {
-      Lanes &x = a.at(k, j), &y = a.at(out[l], j);
+      T &x = a.at(k, j), &y = a.at(out[l], j);
       const double kept = x[l];
       x[l] = y[l];
       y[l] = kept;

@@ -215,6 +215,13 @@ bool complex_schur(const Matrix<Complex>& a, Matrix<Complex>& t, Matrix<Complex>
 // Singular values in descending order, and with vectors: u[m, p], the right ones as conjugated rows v[q, n].
 template <typename T>
 void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T>* u, Matrix<T>* v);
+// The same, where it is known which `turns` make the columns of a / unit, or of its adjoint if that has more
+// rows, the orthogonal ones of `work`.
+template <typename T>
+void finish_singular(const Matrix<T>& work, const Matrix<T>& turns, double unit, std::vector<double>& sizes,
+                     Matrix<T>* u, Matrix<T>* v);
+// A power of two near the largest size of an element: divided by it, squares neither overflow nor vanish.
+inline double unit_near(double most) { return most > 0 ? std::ldexp(1, std::ilogb(most)) : 1; }
 
 // Of an order of rows: whether it is one (a program's own operand may be none), and 1 or -1, NaN for none.
 bool is_permutation(std::span<const int32_t> order);
@@ -239,11 +246,11 @@ RowOrder permutation_of(std::span<const int32_t> pivots, int64_t m);
 LAMINA_LINALG_ROUTINES(LAMINA_DECLARE)
 #undef LAMINA_DECLARE
 
-// --- the same for small real matrices, of up to kLanes problems at once ---
+// --- the same for small real matrices, of up to num_lanes() problems at once ---
 
 using LanesRoutine = void(std::span<const Problem> problems);
 LanesRoutine lanes_cholesky, lanes_lu, lanes_lu_solve, lanes_lu_solve_transposed, lanes_lower_solve,
-    lanes_upper_solve, lanes_unit_lower_solve, lanes_unit_upper_solve;
+    lanes_upper_solve, lanes_unit_lower_solve, lanes_unit_upper_solve, lanes_svd, lanes_svdvals;
 
 }  // namespace lamina::hlo::linalg
 

@@ -3,36 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "hlo/linalg/host.h"
+#include "hlo/linalg/jacobi.h"
 #include "hlo/linalg/lapack.h"
 
 namespace lamina::hlo::linalg {
 namespace {
 
-constexpr double kEpsilon = 1e-15;
 constexpr double kUnitRoundoff = 0x1p-53;
-constexpr int kMaxSweeps = 60;
-
-// The rotation that makes `across` = <p, q> vanish: p' = c p - s conj(phase) q, q' = s p + c conj(phase) q.
-template <typename T>
-struct Rotation {
-  double c, s;
-  T phase;
-  Rotation(double pp, double qq, T across) {
-    const double size = std::abs(across), theta = (qq - pp) / (2 * size);
-    const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::sqrt(theta * theta + 1));
-    c = 1 / std::sqrt(t * t + 1);
-    s = t * c;
-    phase = conj_of(across / size);
-  }
-  void apply(T* p, T* q, int64_t n) const {
-    for (int64_t i = 0; i < n; ++i) {
-      const T a = p[i], b = phase * q[i];
-      p[i] = c * a - s * b;
-      q[i] = s * a + c * b;
-    }
-  }
-};
 
 template <typename T>
 T inner(const T* x, const T* y, int64_t n) {
@@ -145,26 +122,6 @@ void diagonalize(std::vector<double>& d, std::vector<double>& e, Matrix<T>* q) {
   }
 }
 
-// Columns of `a` become orthogonal; `v` takes the same rotations.
-template <typename T>
-void orthogonalize(Matrix<T>& a, Matrix<T>& v) {
-  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-    bool moved = false;
-    for (int64_t p = 0; p < a.columns; ++p)
-      for (int64_t q = p + 1; q < a.columns; ++q) {
-        const double pp = real_of(inner(a.column(p), a.column(p), a.rows));
-        const double qq = real_of(inner(a.column(q), a.column(q), a.rows));
-        const T across = inner(a.column(p), a.column(q), a.rows);
-        if (!(std::abs(across) > kEpsilon * std::sqrt(pp * qq))) continue;
-        moved = true;
-        const Rotation<T> r(pp, qq, across);
-        r.apply(a.column(p), a.column(q), a.rows);
-        r.apply(v.column(p), v.column(q), v.rows);
-      }
-    if (!moved) break;
-  }
-}
-
 // Makes column `j` of u a unit vector orthogonal to those before it: the axis that they reach least.
 template <typename T>
 void complete(Matrix<T>& u, int64_t j) {
@@ -200,12 +157,11 @@ std::vector<int64_t> order_of(const std::vector<double>& values, bool ascending)
   return order;
 }
 
-// A power of two near the largest element: divided by it, squares neither overflow nor vanish.
 template <typename T>
 double unit_of(const Matrix<T>& a) {
   double most = 0;
   for (const T& x : a.data) most = std::max(most, std::abs(x));
-  return most > 0 ? std::ldexp(1, std::ilogb(most)) : 1;
+  return unit_near(most);
 }
 
 // Values in ascending order; a becomes the vectors.
@@ -248,8 +204,46 @@ std::vector<double> decompose_hermitian(Matrix<T>& a, bool vectors) {
 }  // namespace
 
 template <typename T>
+void finish_singular(const Matrix<T>& work, const Matrix<T>& turns, double unit, std::vector<double>& sizes,
+                     Matrix<T>* u, Matrix<T>* v) {
+  const int64_t rows = work.rows, columns = work.columns;
+  sizes.resize(static_cast<size_t>(columns));
+  std::vector<double> found(static_cast<size_t>(columns));
+  for (int64_t j = 0; j < columns; ++j)
+    found[static_cast<size_t>(j)] = std::sqrt(real_of(inner(work.column(j), work.column(j), rows)));
+  const std::vector<int64_t> order = order_of(found, false);
+  for (int64_t j = 0; j < columns; ++j)
+    sizes[static_cast<size_t>(j)] = unit * found[static_cast<size_t>(order[static_cast<size_t>(j)])];
+  if (!u) return;
+  const int64_t m = u->rows, n = v->columns;
+  const bool tall = m >= n;
+  // Long vectors: the columns' directions, completed to as many as are asked for.
+  const double least = columns > 0 ? kOrthogonal * found[static_cast<size_t>(order[0])] : 0;
+  Matrix<T> long_vectors(rows, std::max(tall ? u->columns : v->rows, columns));
+  for (int64_t j = 0; j < long_vectors.columns; ++j) {
+    const int64_t from = j < columns ? order[static_cast<size_t>(j)] : -1;
+    const double size = from < 0 ? 0 : found[static_cast<size_t>(from)];
+    if (size > least && size > 0) {
+      for (int64_t i = 0; i < rows; ++i) long_vectors.at(i, j) = work.at(i, from) / size;
+    } else {
+      complete(long_vectors, j);
+    }
+  }
+  auto left = [&](int64_t i, int64_t j) {
+    return tall ? long_vectors.at(i, j) : turns.at(i, order[static_cast<size_t>(j)]);
+  };
+  auto right = [&](int64_t i, int64_t j) {
+    return conj_of(tall ? turns.at(j, order[static_cast<size_t>(i)]) : long_vectors.at(j, i));
+  };
+  for (int64_t j = 0; j < u->columns; ++j)
+    for (int64_t i = 0; i < m; ++i) u->at(i, j) = left(i, j);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < v->rows; ++i) v->at(i, j) = right(i, j);
+}
+
+template <typename T>
 void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T>* u, Matrix<T>* v) {
-  const int64_t m = a.rows, n = a.columns, rows = std::max(m, n), columns = std::min(m, n);
+  const int64_t m = a.rows, n = a.columns, columns = std::min(m, n);
   sizes.assign(static_cast<size_t>(columns), kNaN);
   if (!a.all_finite()) {
     for (Matrix<T>* x : {u, v})
@@ -274,36 +268,8 @@ void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T
   const double unit = unit_of(a);
   Matrix<T> work = tall ? a : adjoint(a), turns = Matrix<T>::eye(columns);
   for (T& x : work.data) x /= unit;
-  orthogonalize(work, turns);
-  std::vector<double> found(static_cast<size_t>(columns));
-  for (int64_t j = 0; j < columns; ++j)
-    found[static_cast<size_t>(j)] = std::sqrt(real_of(inner(work.column(j), work.column(j), rows)));
-  const std::vector<int64_t> order = order_of(found, false);
-  for (int64_t j = 0; j < columns; ++j)
-    sizes[static_cast<size_t>(j)] = unit * found[static_cast<size_t>(order[static_cast<size_t>(j)])];
-  if (!u) return;
-  // Long vectors: the columns' directions, completed to as many as are asked for.
-  const double least = columns > 0 ? kEpsilon * found[static_cast<size_t>(order[0])] : 0;
-  Matrix<T> long_vectors(rows, std::max(tall ? u->columns : v->rows, columns));
-  for (int64_t j = 0; j < long_vectors.columns; ++j) {
-    const int64_t from = j < columns ? order[static_cast<size_t>(j)] : -1;
-    const double size = from < 0 ? 0 : found[static_cast<size_t>(from)];
-    if (size > least && size > 0) {
-      for (int64_t i = 0; i < rows; ++i) long_vectors.at(i, j) = work.at(i, from) / size;
-    } else {
-      complete(long_vectors, j);
-    }
-  }
-  auto left = [&](int64_t i, int64_t j) {
-    return tall ? long_vectors.at(i, j) : turns.at(i, order[static_cast<size_t>(j)]);
-  };
-  auto right = [&](int64_t i, int64_t j) {
-    return conj_of(tall ? turns.at(j, order[static_cast<size_t>(i)]) : long_vectors.at(j, i));
-  };
-  for (int64_t j = 0; j < u->columns; ++j)
-    for (int64_t i = 0; i < m; ++i) u->at(i, j) = left(i, j);
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t i = 0; i < v->rows; ++i) v->at(i, j) = right(i, j);
+  orthogonalize(work, u ? &turns : nullptr);
+  finish_singular(work, turns, unit, sizes, u, v);
 }
 template void decompose_singular<double>(const Matrix<double>&, std::vector<double>&, Matrix<double>*,
                                          Matrix<double>*);

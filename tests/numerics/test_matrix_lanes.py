@@ -94,6 +94,40 @@ def test_triangles(kind: str, lower: bool, unit: bool) -> None:
         np.testing.assert_allclose(x[i], want, rtol=1e-4 if kind == "float32" else 1e-11)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(2, 2), (5, 5), (16, 16), (9, 4), (4, 9), (31, 3)])
+@pytest.mark.parametrize("full", [True, False])
+def test_singular_values(kind: str, shape: tuple[int, int], full: bool) -> None:
+    rows, columns = shape
+    a = _batch(kind, rows, 13, columns)
+    a[0] = 0
+    a[1] = a[1, :, :1] * a[1, :1]  # of rank one
+    a[2, 1, 1] = np.nan
+    a[3, 0, 0] = np.inf
+    a[4] *= np.array(1e-30 if kind == "float32" else 1e-200, kind)
+    a[5] *= np.array(1e30 if kind == "float32" else 1e200, kind)
+    a[6] = np.eye(rows, columns)[:, ::-1]
+    a[7, 0] = -0.0
+    u, sizes, v = _check_each(lambda a: jnp.linalg.svd(a, full_matrices=full), a)
+    (alone,) = _check_each(lambda a: jnp.linalg.svd(a, compute_uv=False), a)
+    np.testing.assert_array_equal(_bits(alone), _bits(sizes))
+    assert all(np.isnan(x[i]).all() for x in (u, sizes, v) for i in (2, 3))
+    good = [i for i in range(len(a)) if i not in (2, 3)]
+    exact = np.linalg.svd(a[good].astype("float64"), full_matrices=full)
+    limit = 1e-6 if kind == "float32" else 1e-13
+    largest = exact[1].max(-1, keepdims=True) + (exact[1].max(-1, keepdims=True) == 0)
+    np.testing.assert_allclose(sizes[good] / largest, exact[1] / largest, atol=limit)
+    k = min(shape)
+    again = (u[good][..., :k] * (sizes[good] / largest)[:, None]) @ v[good][:, :k]
+    np.testing.assert_allclose(again, a[good] / largest[..., None], atol=20 * limit)
+    for q in (u[good], v[good].transpose(0, 2, 1)):
+        np.testing.assert_allclose(
+            q.transpose(0, 2, 1) @ q,
+            np.broadcast_to(np.eye(q.shape[2]), (len(good), q.shape[2], q.shape[2])),
+            atol=20 * limit,
+        )
+
+
 def test_one_matrix_beside_a_batch_of_right_sides() -> None:
     a, b = _batch("float32", 6, 1)[0] + 6 * np.eye(6, dtype="float32"), _batch("float32", 6, 9, 2)
     x = np.asarray(lm.vmap(lambda b: jnp.linalg.solve(jnp.asarray(a), b))(jnp.asarray(b)))
