@@ -12,7 +12,7 @@ needs=${2:-everything}
 packages="g++ cmake ninja-build ccache mold git python3-dev python3-venv
   llvm-19-dev libzstd-dev zlib1g-dev libabsl-dev libxxhash-dev catch2
   libdnnl-dev liblapacke-dev libopenblas-dev"
-[ "$needs" = module ] || packages="$packages clang-format clang-tidy-19"
+[ "$needs" = module ] || packages="$packages clang-format clang-tidy-19 valgrind"
 
 missing=
 for package in $packages; do
