@@ -173,17 +173,22 @@ Values CpuTree::elements(Row& row, Value* index, unsigned n) {
   return elements;
 }
 
-void CpuTree::accumulate(const Values& elements, Value* lane, Value* column, Value* first, unsigned n) {
-  Values addresses, a;
-  for (unsigned v = 0; v < elements.size(); ++v) {
+void CpuTree::accumulate(const std::vector<Values>& elements, Value* lane, Value* column, Value* first,
+                         unsigned n) {
+  Values addresses, before;
+  for (unsigned v = 0; v < size(); ++v) {
     addresses.push_back(address(levels_[0], v, lane, column));
-    a.push_back(load(addresses[v], v, n));
+    before.push_back(load(addresses[v], v, n));
   }
-  const Values r = combine(a, elements, n);
-  for (unsigned v = 0; v < elements.size(); ++v) {
-    Value* result = b_.CreateSelect(f_.splat(first, n), elements[v], r[v]);
-    if (n > 1 && c_.lanes.on()) result = b_.CreateSelect(c_.lanes.on(), result, a[v]);
-    store(result, addresses[v], v, n);
+  Values a = before;
+  for (size_t e = 0; e < elements.size(); ++e) {
+    a = combine(a, elements[e], n);
+    for (unsigned v = 0; e == 0 && v < size(); ++v)
+      a[v] = b_.CreateSelect(f_.splat(first, n), elements[e][v], a[v]);
+  }
+  for (unsigned v = 0; v < size(); ++v) {
+    if (n > 1 && c_.lanes.on()) a[v] = b_.CreateSelect(c_.lanes.on(), a[v], before[v]);
+    store(a[v], addresses[v], v, n);
   }
 }
 

@@ -48,9 +48,9 @@ class CpuTree {
 
   // The reduced values at an index of a row.
   Values elements(Row& row, llvm::Value* index, unsigned n);
-  // Elements enter the tree at a lane of level 0; `first`: as the lane's first.
-  void accumulate(const Values& elements, llvm::Value* lane, llvm::Value* column, llvm::Value* first,
-                  unsigned n);
+  // Elements enter the tree at a lane of level 0, one after the other; `first`: as the lane's first.
+  void accumulate(const std::vector<Values>& elements, llvm::Value* lane, llvm::Value* column,
+                  llvm::Value* first, unsigned n);
   // Row to_lane of `to` becomes row from_lane of `from`, in `vectors` vectors.
   void copy_row(llvm::Value* to, llvm::Value* to_lane, llvm::Value* from, llvm::Value* from_lane,
                 llvm::Value* vectors);

@@ -29,6 +29,9 @@ constexpr int64_t kPrefetchSegments = 2;
 // instructions; of a block that does not fill so many vectors, kAcrossRest lanes of one.
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4, kAcrossRest = 8;
 constexpr size_t kMostAcross = 6;
+// With fewer registers, the rows of so many segments are read side by side: lanes of 256 columns are larger
+// than the first cache, and are loaded and stored once for all of those.
+constexpr int64_t kSegmentsTogether = 3;
 
 // Elements of a vector of rows that are gone over before those of the next one.
 constexpr int64_t kChosenTogether = 8;
@@ -54,7 +57,11 @@ class Across : public CpuReduction {
     Value *column, *column_end;
   };
 
-  bool in_registers() const;
+  // Whether the body is so short that it may be made several times.
+  bool is_repeated() const {
+    return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross;
+  }
+  bool in_registers() const { return is_repeated() && c_.widths.masks; }
   bool may_be_dense() const;
   bool loads(uint32_t access) const {
     return std::ranges::any_of(
@@ -69,6 +76,8 @@ class Across : public CpuReduction {
   // Gives how many lanes of the tree are left to fold.
   Value* chunk(const Block& block, Value* start, Value* count);
   void dense(const Block& block, Value* start, Value* count, Value* whole);
+  void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
+  void segments_together(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
   void part_in_registers(const Block& block, Value* start, Value* count, Value* part, unsigned vectors,
                          unsigned lanes, Value* mask);
@@ -132,19 +141,14 @@ void Across::emit(const CpuBounds& bounds) {
           });
 }
 
-bool Across::in_registers() const {
-  return kernel_.reduce_rank == 1 && c_.widths.masks && tree_.size() == 1 &&
-         kernel_.body.size() <= kMostAcross;
-}
-
 // Whether all that is read lies row after row, given the right strides, or is the same for all rows.
 bool Across::may_be_dense() const {
   const int column = kernel_.parallel_rank - 1, row = kernel_.parallel_rank;
   const auto along = [](const Access& a, int dim) {
     return std::ranges::count_if(a.terms, [&](const AccessTerm& t) { return t.dim == dim; });
   };
-  return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross &&
-         tree_.lanes() % width_ == 0 && std::ranges::all_of(kernel_.body, [&](const KernelInstr& i) {
+  return is_repeated() && tree_.lanes() % width_ == 0 &&
+         std::ranges::all_of(kernel_.body, [&](const KernelInstr& i) {
            if (i.op != KernelOp::kLoad) return i.op == KernelOp::kPrim || i.op == KernelOp::kArg;
            const Access& a = kernel_.accesses[i.imm];
            const bool beside = std::ranges::all_of(
@@ -260,35 +264,64 @@ void Across::choose(const Block& block, Value* total) {
 }
 
 Value* Across::chunk(const Block& block, Value* start, Value* count) {
-  const int dim = kernel_.parallel_rank - 1;
-  Value *done = f_.i64(0), *dense = b_.getFalse();
-  if (in_registers() || dense_rows_) done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
-  Value* const whole = b_.CreateICmpEQ(done, count);
+  Value *done = f_.i64(0), *dense = b_.getFalse(), *whole = b_.getFalse();
+  if (in_registers() || dense_rows_) {
+    done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
+    whole = b_.CreateICmpEQ(done, count);
+  }
   if (dense_rows_) {
     dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGT(done, f_.i64(0)));
     f_.if_then(dense, [&] { this->dense(block, start, done, whole); });
   }
-  if (in_registers())
+  if (in_registers()) {
     lanes_in_registers(block, start, b_.CreateSelect(dense, f_.i64(0), done));
-  else if (dense_rows_)
-    done = b_.CreateSelect(dense, done, f_.i64(0));
+  } else if (is_repeated()) {
+    Value* together = b_.CreateSub(count, b_.CreateURem(count, f_.i64(kSegmentsTogether * tree_.lanes())));
+    done = b_.CreateSelect(dense, done, together);
+    segments_together(block, start, b_.CreateSelect(dense, f_.i64(0), together));
+  }
   f_.loop(done, count, f_.i64(1),
           f_.decompose(b_.CreateAdd(start, done), kernel_.parallel_rank, kernel_.reduce_rank),
           [&](Value* e, const Values& reduced) {
-            c_.lanes.poll_cancel();
-            Values indices = block.parallel;
-            indices.push_back(nullptr);
-            indices.insert(indices.end(), reduced.begin(), reduced.end());
-            Row row = c_.sections.begin(kernel_.body, dim, indices, {{}, kernel_.reduction.inputs});
-            c_.lanes.prefetch_along(row, kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
             Value* lane = b_.CreateAnd(e, f_.i64(tree_.lanes() - 1));
             Value* first = b_.CreateICmpSLT(e, f_.i64(tree_.lanes()));
-            c_.rows.read_part(block.column, block.column_end, masked_, [&](Value* i, unsigned n) {
-              tree_.accumulate(tree_.elements(row, i, n), lane, b_.CreateSub(i, block.column), first, n);
-            });
+            accumulate_rows(block, {reduced}, lane, first);
             return f_.increment(reduced, kernel_.parallel_rank);
           });
   return b_.CreateSelect(b_.CreateAnd(dense, whole), f_.i64(1), count);
+}
+
+// Rows at the given reduced indices enter one lane.
+void Across::accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane,
+                             Value* first) {
+  c_.lanes.poll_cancel();
+  std::vector<Row> rows;
+  for (const Values& at : reduced) {
+    Values indices = block.parallel;
+    indices.push_back(nullptr);
+    indices.insert(indices.end(), at.begin(), at.end());
+    rows.push_back(
+        c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs}));
+    c_.lanes.prefetch_along(rows.back(), kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
+  }
+  c_.rows.read_part(block.column, block.column_end, masked_, [&](Value* i, unsigned n) {
+    std::vector<Values> elements;
+    for (Row& row : rows) elements.push_back(tree_.elements(row, i, n));
+    tree_.accumulate(elements, lane, b_.CreateSub(i, block.column), first, n);
+  });
+}
+
+// The first `count` elements of a chunk, a whole number of kSegmentsTogether segments.
+void Across::segments_together(const Block& block, Value* start, Value* count) {
+  f_.loop(f_.i64(0), count, f_.i64(kSegmentsTogether * tree_.lanes()), [&](Value* segment) {
+    f_.loop(f_.i64(0), f_.i64(tree_.lanes()), f_.i64(1), [&](Value* lane) {
+      std::vector<Values> rows;
+      for (int64_t k = 0; k < kSegmentsTogether; ++k)
+        rows.push_back(
+            {b_.CreateAdd(b_.CreateAdd(start, segment), b_.CreateAdd(lane, f_.i64(k * tree_.lanes())))});
+      accumulate_rows(block, rows, lane, b_.CreateICmpEQ(segment, f_.i64(0)));
+    });
+  });
 }
 
 // The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of a part

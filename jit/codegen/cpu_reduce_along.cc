@@ -413,7 +413,7 @@ void Along::add_run(const Values& indices, Value* column, Value* position, Value
       b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(base, f_.i64(tree_.lanes())), end);
   Value* first = b_.CreateICmpEQ(base, f_.i64(0));
   const auto one = [&](Value* x, unsigned lanes) {
-    tree_.accumulate(elements_at(x, lanes), f_.i64(0), b_.CreateSub(x, base), first, lanes);
+    tree_.accumulate({elements_at(x, lanes)}, f_.i64(0), b_.CreateSub(x, base), first, lanes);
   };
   c_.rows.read_part(begin, stop, masked_, one);
   Value* next = b_.CreateAdd(base, f_.i64(tree_.lanes()));

@@ -167,6 +167,11 @@ TEST_CASE("sums follow the tree in both forms", "[codegen]") {
     check_sum<float>(DType::kF32, 37, columns);
     check_sum<double>(DType::kF64, 19, columns);
   }
+  // Segments of the tree that are read together, and what is left over.
+  for (int64_t rows : {191, 192, 193, 384, 450}) {
+    check_sum<float>(DType::kF32, rows, 37);
+    check_sum<float>(DType::kF32, rows, 300);
+  }
   check_sum<float>(DType::kF32, 16500, 70);
   check_sum<float>(DType::kF32, 3, 16384);
   check_sum<float>(DType::kF32, 3, 16385);
