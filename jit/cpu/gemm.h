@@ -11,6 +11,7 @@
 //     dst[k * ld + r] = element (outer0 + r, k0 + k)
 //   int64_t direct_ld() const;  // >= 0 if row k of B may be read in place: unit stride, this far from the
 //   next k const T* direct(int64_t outer0, int64_t k0) const;
+//   void pack_tiles(..., int64_t width, ...) const;  // where there is a better way than pack() for each tile
 #ifndef LAMINA_JIT_CPU_GEMM_H_
 #define LAMINA_JIT_CPU_GEMM_H_
 
@@ -105,6 +106,20 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   return p;
 }
 
+// Columns [outer0, outer0 + outer) of B, tile by tile.
+template <typename T, typename B>
+void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t width, int64_t outer0,
+                int64_t outer, int64_t k0, int64_t kc) {
+  if constexpr (requires { b.pack_tiles(&kernels, dst, width, outer0, outer, k0, kc); }) {
+    b.pack_tiles(&kernels, dst, width, outer0, outer, k0, kc);
+  } else {
+    for (int64_t at = 0; at < outer; at += width) {
+      const int64_t rest = std::min(width, outer - at);
+      b.pack(&kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
+    }
+  }
+}
+
 // Rows [m0, m1) and columns [n0, n1) of one product.
 template <typename T, typename A, typename B, typename Out, typename Store>
 void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const GemmSize& s, const A& a,
@@ -120,11 +135,7 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
       const int64_t panels = ceil_div(mc, plan.panel_rows);
       for (int64_t pc = 0; pc < s.k; pc += s.block) {
         const int64_t kc = std::min(s.block, s.k - pc);
-        if (!plan.b_in_place)
-          for (int64_t j = 0; j < nc; j += plan.nr) {
-            const int64_t width = std::min(plan.nr, nc - j);
-            b.pack(&kernels, b_pack + j * kc, width, jc + j, width, pc, kc);
-          }
+        if (!plan.b_in_place) pack_tiles(kernels, b, b_pack, plan.nr, jc, nc, pc, kc);
         for (int64_t panel = 0, i = 0; panel < panels; ++panel) {
           if (context.cancelled()) return;
           // As even as can be: a panel of one or two rows would waste the multipliers.

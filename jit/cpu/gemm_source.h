@@ -89,6 +89,8 @@ bool loads_unchanged(hlo::DType t) {
   return hlo::byte_size(t) == static_cast<int64_t>(sizeof(T));
 }
 
+inline constexpr int64_t kLineBytes = 64, kTilesPerRun = 8;
+
 // A matrix with any two strides, in elements.
 template <typename T>
 struct StridedSource {
@@ -105,6 +107,31 @@ struct StridedSource {
   }
   const T* direct(int64_t outer0, int64_t k0) const {
     return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
+  }
+
+  // pack() for tiles of `width` columns one after the other, the last of which may be narrower. Columns that
+  // lie side by side are read by long runs: one tile's part of a row is a cache line or two, far from that of
+  // the next row.
+  void pack_tiles(const GemmKernels<T>* kernels, T* dst, int64_t width, int64_t outer0, int64_t outer,
+                  int64_t k0, int64_t kc) const {
+    const int64_t bytes = width * static_cast<int64_t>(sizeof(T)), whole = outer / width;
+    int64_t tile = 0;
+    if (outer_stride == 1 && loads_unchanged<T>(type) && bytes % kLineBytes == 0)
+      for (; tile + 1 < whole; tile += kTilesPerRun) {
+        const int64_t last = std::min(tile + kTilesPerRun, whole);
+        for (int64_t k = 0; k < kc; ++k) {
+          const char* from = reinterpret_cast<const char*>(direct(outer0 + tile * width, k0 + k));
+          for (int64_t t = tile; t < last; ++t) {
+            char* to = reinterpret_cast<char*>(dst + (t * kc + k) * width);
+            for (int64_t at = 0; at < bytes; at += kLineBytes) std::memcpy(to + at, from + at, kLineBytes);
+            from += bytes;
+          }
+        }
+      }
+    for (int64_t at = std::min(tile, whole) * width; at < outer; at += width) {
+      const int64_t rest = std::min(width, outer - at);
+      pack(kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
+    }
   }
 
   // `kernels` may be null (complex elements have none).
