@@ -22,7 +22,16 @@ inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
 };
-// the same, to 2^-28 of exp(r).
+// (sinh(r) - r) / r^3 in r^2, |r| <= ln(2)/2, to 2^-50 of the sine.
+inline constexpr double kSinhNarrow[] = {
+    0x1.5555555554f8cp-3, 0x1.11111117140a3p-7, 0x1.a019c3324fe13p-13, 0x1.72ada50a7cd68p-19,
+};
+// (cosh(r) - 1) / r^2 in r^2, to 2^-50 of the cosine.
+inline constexpr double kCoshNarrow[] = {
+    0x1.0000000000001p-1, 0x1.5555555553d37p-5, 0x1.6c16c1789d1d7p-10, 0x1.a019b8ca26fcfp-16,
+    0x1.2891d4ffbb0f9p-22,
+};
+// kExp, to 2^-28 of exp(r).
 inline constexpr double kExpSingle[] = {
     0x1.fffffb93c72bap-2, 0x1.5554908eb94f1p-3, 0x1.5558f500aec1fp-5, 0x1.123a77f0a3924p-7,
     0x1.6a23587b0c6abp-10,

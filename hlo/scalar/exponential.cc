@@ -221,6 +221,25 @@ Scalar tanh_f16(Scalar x) {
   return with_sign_of(top * single_inverse(2 - top, kInverse), x);
 }
 
+// exp(x) = 2^n (cosh(r) + sinh(r)), and exp(-x) beside it without a division or lost digits.
+struct HyperbolicParts {
+  Scalar even, odd, sum, difference;  // cosh(r), sinh(r), (2^n + 2^-n) / 2, (2^n - 2^-n) / 2
+};
+HyperbolicParts hyperbolic_parts(Scalar a) {
+  const Scalar n = round_even(a * kLog2e), r = fma(n, constant(n, -kLn2), a), z = r * r;
+  const Scalar up = power_of_two(n - 1), down = power_of_two(-1 - n);
+  return {fma(z, polynomial(z, kCoshNarrow), 1), fma(r * z, polynomial(z, kSinhNarrow), r), up + down,
+          up - down};
+}
+Scalar sinh_narrow(Scalar x) {
+  const HyperbolicParts p = hyperbolic_parts(limit_above(abs(x), 120));
+  return with_sign_of(fma(p.difference, p.even, p.sum * p.odd), x);
+}
+Scalar cosh_narrow(Scalar x) {
+  const HyperbolicParts p = hyperbolic_parts(limit_above(abs(x), 120));
+  return fma(p.sum, p.even, p.difference * p.odd);
+}
+
 Scalar sinh_f64(Scalar x) {
   const Scalar a = abs(x);
   const Sum e = expm1_sum(limit(a, 0, 40));
@@ -309,7 +328,7 @@ Scalar tanh(Scalar x) {
   if (is_storage_float(x.type())) return by_half(tanh_f16, tanh_bf16, x);
   return x.type() == DType::kF32 ? tanh_f32(x) : tanh_f64(x);
 }
-Scalar sinh(Scalar x) { return via_f64(sinh_f64, x); }
-Scalar cosh(Scalar x) { return via_f64(cosh_f64, x); }
+Scalar sinh(Scalar x) { return by_width(sinh_f64, sinh_narrow, x); }
+Scalar cosh(Scalar x) { return by_width(cosh_f64, cosh_narrow, x); }
 
 }  // namespace lamina::hlo::scalar

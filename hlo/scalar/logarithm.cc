@@ -139,6 +139,20 @@ Scalar log1p_bf16(Scalar x) {
   return select(x == 0, x, with_log_specials(v, r));
 }
 
+Scalar asinh_narrow(Scalar x) {
+  const Scalar a = limit_above(abs(x), 0x1p128), square = a * a;
+  const Scalar r = log1p_narrow(a + square / (sqrt(square + 1) + 1));
+  return with_sign_of(select(abs(x) < infinity_like(x), r, abs(x)), x);
+}
+Scalar acosh_narrow(Scalar x) {
+  const Scalar t = x - 1;
+  return select(x < 1, nan_like(x), log1p_narrow(t + sqrt(t * (t + 2))));
+}
+Scalar atanh_narrow(Scalar x) {
+  const Scalar a = abs(x), r = log1p_narrow((a + a) / (1 - a)) * 0.5;
+  return with_sign_of(select(a > 1, nan_like(x), r), x);
+}
+
 Scalar asinh_f64(Scalar x) {
   const Scalar a = abs(x), b = limit(a, 0x1p-28, 0x1p28);
   const Sum square = two_product(b, b);
@@ -300,9 +314,9 @@ Scalar log_plus_one(Scalar x) {
   if (x.type() == DType::kBF16) return with_f32_arithmetic(log1p_bf16, x);
   return by_width(log1p_f64, log1p_narrow, x);
 }
-Scalar asinh(Scalar x) { return via_f64(asinh_f64, x); }
-Scalar acosh(Scalar x) { return via_f64(acosh_f64, x); }
-Scalar atanh(Scalar x) { return via_f64(atanh_f64, x); }
+Scalar asinh(Scalar x) { return by_width(asinh_f64, asinh_narrow, x); }
+Scalar acosh(Scalar x) { return by_width(acosh_f64, acosh_narrow, x); }
+Scalar atanh(Scalar x) { return by_width(atanh_f64, atanh_narrow, x); }
 
 Scalar power(Scalar x, Scalar y) {
   if (is_bool(x.type())) return x | ~y;

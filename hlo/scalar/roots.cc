@@ -84,6 +84,15 @@ Scalar remainder_f64(Scalar x, Scalar y) {
   return select((abs(x) < infinity_like(x)) & (y != 0) & ~is_nan(y), r, nan_like(x));
 }
 
+// A quotient below 2^(digits of the type - 2) rounds to a number between the same two whole ones as it is,
+// the upper one included; what then remains is exact, and |y| too small at worst.
+Scalar remainder_of(Scalar x, Scalar y) {
+  const Scalar a = abs(x), b = abs(y), q = a / b;
+  const Scalar r = fma(-trunc(q), b, a), usual = with_sign_of(select(r < 0, r + b, r), x);
+  const Scalar is_usual = (q < (x.type() == DType::kF64 ? 0x1p51 : 0x1p22)) & (b < infinity_like(b));
+  return select_rare(~is_usual, via_f64(remainder_f64, x, y), usual);
+}
+
 }  // namespace
 
 Scalar rsqrt(Scalar x) {
@@ -95,7 +104,7 @@ Scalar cbrt(Scalar x) { return via_f64(cbrt_f64, x); }
 Scalar remainder(Scalar a, Scalar b) {
   if (is_bool(a.type())) return a & ~b;
   if (!is_float(a.type())) return a % b;
-  return via_f64(remainder_f64, a, b);
+  return with_f32_arithmetic(remainder_of, a, b);
 }
 
 }  // namespace lamina::hlo::scalar
