@@ -252,6 +252,9 @@ struct Scatter {
   int64_t rank = 0, positions = 1;
   int64_t run_length =
       0;  // if box p is a contiguous run at p * run_length of the updates: its length, else 0
+  // Then: leading dimensions of the updates that the indices do not tell apart.
+  Dims leading_dims{}, leading_strides{};
+  int64_t leading = 1;
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     if (run_length > 0 && (body.combine() || body.kind() == CombineKind::kReplace))
@@ -284,24 +287,30 @@ struct Scatter {
 
   absl::Status run_flat(const void* const* in, void* const* out, const KernelContext& context) const {
     std::array<int64_t, kBlock> offsets;
-    const int64_t bytes = run_length * widths[0];
+    if (positions == 0) return absl::OkStatus();
+    const int64_t bytes = run_length * widths[0], per_leading = positions / leading;
     const std::byte* update = static_cast<const std::byte*>(in[2]);
-    for (int64_t p = 0; p < positions; p += kBlock) {
-      if (context.cancelled()) return absl::CancelledError("the run was cancelled");
-      const int64_t count = std::min(kBlock, positions - p);
-      space.offsets(in[1], p, count, false, offsets.data());
-      if (run_length == 1 && body.indexed_combine()) {
-        body.indexed_combine()(out[0], update, offsets.data(), count);
-        update += count * bytes;
-        continue;
-      }
-      for (int64_t i = 0; i < count; ++i, update += bytes) {
-        if (offsets[i] < 0) continue;
-        std::byte* const to = static_cast<std::byte*>(out[0]) + offsets[i] * widths[0];
-        if (body.combine())
-          body.combine()(to, update, 1, run_length);
-        else
-          std::memcpy(to, update, bytes);
+    Odometer<1> at(leading_dims, {&leading_strides});
+    at.seek(0);
+    for (int64_t block = 0; block < leading; ++block, at.step()) {
+      std::byte* const target = static_cast<std::byte*>(out[0]) + at.sum(0) * widths[0];
+      for (int64_t p = 0; p < per_leading; p += kBlock) {
+        if (context.cancelled()) return absl::CancelledError("the run was cancelled");
+        const int64_t count = std::min(kBlock, per_leading - p);
+        space.offsets(in[1], p, count, false, offsets.data());
+        if (run_length == 1 && body.indexed_combine()) {
+          body.indexed_combine()(target, update, offsets.data(), count);
+          update += count * bytes;
+          continue;
+        }
+        for (int64_t i = 0; i < count; ++i, update += bytes) {
+          if (offsets[i] < 0) continue;
+          std::byte* const to = target + offsets[i] * widths[0];
+          if (body.combine())
+            body.combine()(to, update, 1, run_length);
+          else
+            std::memcpy(to, update, bytes);
+        }
       }
     }
     return absl::OkStatus();
@@ -466,10 +475,18 @@ NativeOp make_scatter(const Node& n) {
   s.whole = simplified(s.whole);
   for (int64_t d = 0; d < array.rank(); ++d)
     if (!contains(in_box, d)) s.fixed.push_back({d, array.dims[d], strides[d]});
-  // The box must move along its fixed dimensions only, and every outer dimension be one of the indices'.
-  bool flat = s.space.is_flat && is_run(s.whole) && s.fixed.size() == s.space.entries.size();
+  // The box must move along its fixed dimensions only, and every outer dimension be one of the indices' but
+  // for leading ones, along which they do not move it.
+  bool flat = s.space.is_flat && is_run(s.whole);
+  for (size_t d = 0; d < s.outer_dims.size() && s.outer_is_window[d]; ++d) {
+    s.leading_dims.push_back(s.outer_dims[d]);
+    s.leading_strides.push_back(strides[s.outer_array_dim[d]]);
+    s.leading *= s.outer_dims[d];
+    in_box.push_back(s.outer_array_dim[d]);
+  }
+  for (size_t d = s.leading_dims.size(); d < s.outer_dims.size(); ++d) flat &= !s.outer_is_window[d];
+  flat &= s.fixed.size() == s.space.entries.size() + s.leading_dims.size();
   for (const IndexEntry& e : s.space.entries) flat &= !contains(in_box, e.dim);
-  for (bool is_window : s.outer_is_window) flat &= !is_window;
   if (flat) s.run_length = s.whole.empty() ? 1 : s.whole[0].extent;
   NativeOp op;
   op.updated = static_cast<int>(m);

@@ -117,12 +117,9 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
         raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
     t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
     t = moveaxis(t, d, -1)
-    places = range(8) if bitorder == "little" else range(7, -1, -1)
-    bits = [
-        ew("and", ew("shift_right_logical", t, full_of(p, "uint8", t.shape)), full_of(1, "uint8", t.shape))
-        for p in places
-    ]
-    out = reshape(stack(bits, -1), (*t.shape[:-1], 8 * t.shape[-1]))
+    places = arange(8, dtype="uint8")
+    bits = (t[..., None] >> (places if bitorder == "little" else 7 - places)) & 1
+    out = reshape(bits, (*t.shape[:-1], 8 * t.shape[-1]))
     if count is not None:
         size = out.shape[-1]
         out = out[..., :count] if count <= size else pad(out, [(0, 0)] * (t.ndim - 1) + [(0, count - size)])

@@ -104,19 +104,50 @@ def log_ndtr(x: Any) -> Tensor:
     return _log_ndtr(x)
 
 
+# M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", 1988, PPND16: numerators and
+# denominators, the highest power first, in 0.425^2 - (p - 1/2)^2, and for both parts of the tails in the root of
+# -log(p), less 1.6 and 5.
+_NDTRI_MIDDLE = (
+    [2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.3871328727963666080],
+    [5226.4952788528545610, 28729.085735721942674, 39307.895800092710610, 21213.794301586595867,
+     5394.1960214247511077, 687.18700749205790830, 42.313330701600911252, 1.0],
+)  # fmt: skip
+_NDTRI_TAIL = (
+    [7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+     3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734],
+    [1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+     6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0],
+)  # fmt: skip
+_NDTRI_FAR = (
+    [2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+     2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720],
+    [2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0],
+)  # fmt: skip
+
+
 def _ndtri_forward(p: Tensor) -> Tensor:
+    from_middle = p - 0.5
+    middle = compare(ew("abs", from_middle), 0.425, "LE")
     tail = ew("minimum", p, 1.0 - p)
-    small = ew("and", compare(tail, 0.1, "LT"), compare(tail, 0.0, "GT"))
-    t = safe(tail, small, 0.05)
-    target = ew("log", t)
-    x = -ew("sqrt", -2.0 * target - ew("log", ew("maximum", -4.0 * math.pi * target, 1.0)))
-    for _ in range(6):
-        value = _log_ndtr_forward(x)
-        slope = math.sqrt(2 / math.pi) / _erfcx_forward(x * (-1.0 / _ROOT_2))
-        x = x - (value - target) / slope
-    x = select(compare(p, 0.5, "GT"), -x, x)
-    inner = _ROOT_2 * ew("erf_inv", 2.0 * safe(p, ew("not", small), 0.5) - 1.0)
-    return select(small, x, inner)
+    root = ew("sqrt", -ew("log", safe(tail, ew("and", ew("not", middle), compare(tail, 0.0, "GT")), 0.05)))
+    far = compare(root, 5.0, "GT")
+
+    def ratio(parts: tuple[list[float], list[float]], x: Tensor) -> Tensor:
+        return polynomial(x, parts[0]) / polynomial(x, parts[1])
+
+    size = select(
+        far,
+        ratio(_NDTRI_FAR, safe(root, far, 5.0) - 5.0),
+        ratio(_NDTRI_TAIL, safe(root, ew("not", far), 5.0) - 1.6),
+    )
+    x = select(compare(from_middle, 0.0, "LT"), -size, size)
+    q = safe(from_middle, middle, 0.0)
+    x = select(middle, q * ratio(_NDTRI_MIDDLE, 0.180625 - q * q), x)
+    # The ends are infinite, and what is no probability has no quantile.
+    x = select(compare(tail, 0.0, "EQ"), from_middle * math.inf, x)
+    return select(compare(tail, 0.0, "GE"), x, math.nan)
 
 
 _ndtri = differentiable(lambda p: _inverse_density(_ndtri(p)))(_ndtri_forward)
