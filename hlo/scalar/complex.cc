@@ -327,7 +327,16 @@ Scalar has_nan(ScalarComplex z) { return is_nan(z.re) | is_nan(z.im); }
 
 }  // namespace
 
-Scalar abs(ScalarComplex z) { return in_f64(hypot_f64, z); }
+Scalar abs(ScalarComplex z) {
+  if (z.re.type() == DType::kF64) return hypot_f64(z);
+  // Squares of f32 are exact in f64 and far from its ends.
+  return in_f64(
+      [](ScalarComplex v) {
+        const Scalar inf = infinity_like(v.re), infinite = (abs(v.re) == inf) | (abs(v.im) == inf);
+        return select(infinite, inf, sqrt(fma(v.re, v.re, v.im * v.im)));
+      },
+      z);
+}
 ScalarComplex negate(ScalarComplex z) { return {-z.re, -z.im}; }
 
 ScalarComplex sign(ScalarComplex z) {
