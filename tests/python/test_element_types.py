@@ -488,3 +488,46 @@ def test_uint64_beside_a_signed_type_is_float64(signed):
         np.testing.assert_array_equal(got.numpy(), want)
     assert lm.jit(lnp.add)(big, one).dtype == "float64"
     assert (lnp.asarray(big) + one + lnp.ones(1)).dtype == "float32"  # weak: the float array says so
+
+
+_OF_WEAK = {
+    "set": lambda x: x.at[0].set(lnp.float16(2)),
+    "add at places": lambda x: x.at[lnp.array([0, 0])].add(1),
+    "subtract": lambda x: x.at[0].subtract(1),
+    "sort": lnp.sort,
+    "heaviside": lambda x: lnp.heaviside(x, 0.5),
+    "barrier": lambda x: lax.optimization_barrier((x, 1))[0],
+    **{
+        n: getattr(lm.nn, n)
+        for n in ("relu", "relu6", "elu", "selu", "hard_tanh", "hard_swish", "sparse_plus")
+    },
+}
+
+
+@pytest.mark.parametrize("name", _OF_WEAK)
+def test_arrays_of_numbers_stay_weak(name):
+    # so that beside an array of 16 bits they are of 16 bits, as in JAX
+    f = _OF_WEAK[name]
+    weak = lnp.full((3,), 1.5)
+    assert weak.weak_type
+    for g in (f, lm.jit(f)):
+        assert (g(weak) * lnp.ones(3, "bfloat16")).dtype == "bfloat16"
+        assert (g(lnp.full((3,), 1.5, "float32")) * lnp.ones(3, "bfloat16")).dtype == "float32"
+
+
+def test_full_arrays_of_lax_are_weak_where_the_number_is():
+    types = [lax.full((2,), 1), lax.full((2,), 1, "int32"), lax.full((2,), lnp.float32(1))]
+    assert [x.weak_type for x in types] == [True, False, False]
+
+
+def test_an_interpolation_has_the_type_of_its_values():
+    # integers among them become floats of the default type, whatever the points are
+    for points in (1, 1.5, lnp.float16(1.5)):
+        y = lnp.interp(points, lnp.arange(3), lnp.arange(3))
+        assert (y.dtype, y.weak_type, y.item()) == (
+            "float32",
+            False,
+            points if isinstance(points, (int, float)) else 1.5,
+        )
+    half = lnp.arange(3, dtype="float16")
+    assert lnp.interp(lnp.float16(1.5), half, half).dtype == "float16"
