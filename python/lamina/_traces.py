@@ -173,7 +173,8 @@ class Trace:
         out = self._program([to_tensor(x) for x in (*args, *token, *consts)])
         if self._effects:
             _core.note_effects(out[-1])
-        return [out[i] for i in self._asked]
+        results = zip((out[i] for i in self._asked), self.out_avals, strict=True)
+        return [_core.set_weak(x, True) if aval.weak_type else x for x, aval in results]
 
     def only(self, asked: Sequence[bool]) -> Trace:
         """The same with those of the results that are asked for, and what they need."""
@@ -385,6 +386,8 @@ def make_trace(
         with _leaks.looking(_name(fun)):
             found = _core.traced(flat, specs)
         trace = Trace(*found)
+        for v, x in zip(trace.invars, given, strict=True):
+            v.aval = v.aval.update(weak_type=getattr(x, "weak_type", False))
         if not return_shape:
             return trace
         return trace, tree_unflatten(flat.out_tree, trace.out_avals[: flat.out_tree.num_leaves])

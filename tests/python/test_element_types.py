@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import threading
 import warnings
@@ -531,3 +532,55 @@ def test_an_interpolation_has_the_type_of_its_values():
         )
     half = lnp.arange(3, dtype="float16")
     assert lnp.interp(lnp.float16(1.5), half, half).dtype == "float16"
+
+
+_OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": operator.lt,
+    ">=": operator.ge,
+}
+
+
+@pytest.mark.parametrize("sign", _OPERATORS)
+@pytest.mark.parametrize("dtype", INTS)
+def test_operators_on_integers_are_numpys_to_the_top_bit(dtype, sign):
+    f, info = _OPERATORS[sign], np.iinfo(dtype)
+    a = np.array([info.min, info.min + 1, 0, 1, 5, info.max // 2 + 3, info.max - 1, info.max], dtype)
+    b = np.array([3, 1, 2, 7, 5, 4, 6, 1], dtype)
+    x, y = lnp.asarray(a), lnp.asarray(b)
+    with np.errstate(over="ignore"):
+        for got, want in (
+            (f(x, y), f(a, b)),
+            (f(x, 3), f(a, 3)),
+            (f(100, y), f(100, b)),
+            (f(x, y[0]), f(a, b[0])),
+            (lm.jit(f)(x, y), f(a, b)),
+            (lm.jit(lambda x: f(x, 3))(x), f(a, 3)),
+            (lm.vmap(f)(x, y), f(a, b)),
+        ):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_shifts_of_unsigned_beside_signed_integers_and_of_booleans():
+    a, b = np.array([250, 3], np.uint8), np.array([1, 2], np.int16)
+    for f in (lambda a, b: a >> b, lambda a, b: b >> a % 3, lambda a, b: (a > 5) >> b):
+        np.testing.assert_array_equal(f(lnp.asarray(a), lnp.asarray(b)).numpy(), f(a, b))
+    np.testing.assert_array_equal((lnp.asarray(a) >> b).numpy(), a >> b)
+    np.testing.assert_array_equal((a >> lnp.asarray(b)).numpy(), a >> b)
+    x = lnp.asarray(a)
+    x >>= 1
+    assert x.tolist() == [125, 1]
+    with pytest.raises(TypeError):
+        lnp.ones(2) >> 1
+    with pytest.raises(TypeError):
+        lnp.asarray(a) >> "1"

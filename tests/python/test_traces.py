@@ -97,6 +97,8 @@ def test_custom_rules_effects_and_static_arguments():
 def test_weak_results_are_told():
     t = lm.make_trace(lambda x, y: (x * 2, y + 1))(1.0, X)
     assert [a.weak_type for a in t.out_avals] == [True, False]
+    assert [a.weak_type for a in t.in_avals] == [True, False]
+    assert [x.weak_type for x in t(1.0, X)] == [True, False]  # as those of the function
     assert lm.eval_shape(lambda x: x * 2, 1.0).weak_type
 
 
