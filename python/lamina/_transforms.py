@@ -506,7 +506,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
             f"linear_transpose of {_name(fun)} needs real or complex primals, not "
             f"{', '.join(describe(x) for x in like)}: give them as floats"
         )
-    pull_back = vjp(fun, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
+    zeros = [_core.set_weak(lnp.zeros(x.shape, x.dtype), getattr(x, "weak_type", False)) for x in like]
+    pull_back = vjp(fun, *tree_unflatten(treedef, zeros))[1]
     return Transposed.of(pull_back)
 
 
