@@ -95,6 +95,14 @@ PyObject* true_divide_slot(PyObject* a, PyObject* b) {
   return takes(operands, kInexact) ? binary_slot<Op::divide>(a, b) : call_hook("true_divide", a, b);
 }
 
+// The top bit of an unsigned integer is no sign.
+PyObject* right_shift_slot(PyObject* a, PyObject* b) {
+  PyObject* const operands[] = {a, b};
+  if (takes(operands, bit(DTypeKind::kSigned))) return binary_slot<Op::shift_right_arithmetic>(a, b);
+  if (takes(operands, bit(DTypeKind::kUnsigned))) return binary_slot<Op::shift_right_logical>(a, b);
+  return call_hook("right_shift", a, b);
+}
+
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
   PyObject* const operands[] = {a, b};

@@ -30,6 +30,7 @@ PyObject* binary_slot(PyObject* a, PyObject* b) {
 }
 PyObject* multiply_slot(PyObject* a, PyObject* b);
 PyObject* true_divide_slot(PyObject* a, PyObject* b);
+PyObject* right_shift_slot(PyObject* a, PyObject* b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);
 PyObject* compare_slot(PyObject* a, PyObject* b, int op);
 

@@ -456,7 +456,7 @@ PyType_Slot slots[] = {
     {Py_nb_or, reinterpret_cast<void*>(binary_slot<Op::or_>)},
     {Py_nb_xor, reinterpret_cast<void*>(binary_slot<Op::xor_>)},
     {Py_nb_lshift, reinterpret_cast<void*>(binary_slot<Op::shift_left>)},
-    {Py_nb_rshift, reinterpret_cast<void*>(binary_slot<Op::shift_right_arithmetic>)},
+    {Py_nb_rshift, reinterpret_cast<void*>(right_shift_slot)},
     {Py_nb_bool, reinterpret_cast<void*>(bool_slot)},
     {Py_nb_float, reinterpret_cast<void*>(float_slot)},
     {Py_nb_int, reinterpret_cast<void*>(int_slot)},

@@ -48,6 +48,11 @@ def _widened(t: Tensor) -> Tensor:
     return _core.recast(t, wide) if wide and t.weak_type else t
 
 
+def _as_given(x: Sequence[Tensor], weak: Sequence[bool]) -> list[Tensor]:
+    """Values handed to a rule, those weak that the call's were: numbers take on the types that they meet."""
+    return [_core.set_weak(t, True) if w else t for t, w in zip(x, weak)]
+
+
 class _Type:
     """A type in the place of an array, for containers to be shown with."""
 
@@ -88,7 +93,7 @@ class _Expected:
                 f"of {_types(self.treedef, self.leaves)}: {self.difference(out)}"
             )
         for i, (x, like) in enumerate(zip(results, self.leaves)):
-            if x.shape != like.shape:
+            if x.shape != like.shape or x.dtype != like.dtype:
                 path = tree_paths(out)[i]
                 raise TypeError(
                     f"{what} {describe(x)} as result{path}, of which the function gives {describe(like)}"
@@ -160,12 +165,13 @@ class _Custom:
             bound = signature.bind(*args, **kwargs)
         except TypeError as e:
             raise TypeError(f"the {type(self).__name__} function {_name(self.fun)}: {e}") from None
-        if bound.kwargs:
+        bound.apply_defaults()  # arguments that follow one without a value have no place before
+        by_name = [name for name in bound.kwargs if name in kwargs]
+        if by_name:
             raise TypeError(
                 f"{_name(self.fun)} takes keyword-only arguments, which a {type(self).__name__} function cannot: "
-                + ", ".join(bound.kwargs)
+                + ", ".join(by_name)
             )
-        bound.apply_defaults()
         return bound.args  # keyword-only ones have their defaults
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -214,7 +220,7 @@ class _Custom:
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
     ) -> tuple[_core.CustomRule, _Expected]:
         # One rule per structure, types and fixed arguments.
-        types = tuple([(x.shape, x.dtype) for x in leaves])
+        types = tuple([(x.shape, x.dtype, x.weak_type) for x in leaves])
         try:
             key: Any = (treedef, types, tuple(sorted(fixed.items())))
             hash(key)
@@ -331,8 +337,10 @@ class custom_jvp(_Custom):
     ) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
         symbolic, own = self.symbolic_zeros, _name(self.jvp)
+        weak = [x.weak_type for x in leaves]
 
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
+            x = _as_given(x, weak)
             tangents = [zero_from_primal(p, symbolic) if d is None else d for p, d in zip(x, t)]
             out = staged(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
             _writes.refuse(jvp, [*x, *(d for d in t if d is not None)], "the jvp rule")
@@ -387,17 +395,19 @@ def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
 class _Pass:
     """What the backward rule has to know of a forward pass besides arrays."""
 
-    __slots__ = ("callers", "kinds", "plain", "trees")
+    __slots__ = ("callers", "kinds", "plain", "trees", "weak")
 
     def __init__(
         self,
         trees: tuple[TreeDef, TreeDef],
         kinds: list[tuple[tuple[int, ...], Any]],
+        weak: list[bool],
         plain: dict[int, type],
         callers: dict[int, ref.Ref | None],
     ) -> None:
         self.trees = trees  # of the results and the residuals
         self.kinds = kinds  # of the results
+        self.weak = weak  # which residuals are
         self.plain = plain  # residuals that are bools or integers of Python, which rules branch on
         self.callers = callers  # whose the residuals that are references are, by number
 
@@ -405,6 +415,7 @@ class _Pass:
         return (
             self.plain == other.plain
             and self.kinds == other.kinds
+            and self.weak == other.weak
             and {i: id(r) for i, r in self.callers.items()} == {i: id(r) for i, r in other.callers.items()}
             and self.trees == other.trees
         )
@@ -487,7 +498,7 @@ class custom_vjp(_Custom):
         nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
         traces = _core.open_traces() if references else []
         mapped = any(lanes for _, lanes in traces)
-        shapes = [(x.shape, x.dtype) for x in leaves]
+        shapes, weak = [(x.shape, x.dtype) for x in leaves], [x.weak_type for x in leaves]
         first: list[
             _Pass
         ] = []  # most rules have passes of one kind: what is unlike the first goes with its arrays
@@ -495,6 +506,7 @@ class custom_vjp(_Custom):
         def forward(
             x: list[Tensor], perturbed: list[bool]
         ) -> tuple[list[Tensor], list[Tensor], _Pass | None]:
+            x = _as_given(x, weak)
             given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
             out = staged(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             _writes.refuse(fwd, x, "the forward rule")
@@ -512,15 +524,23 @@ class custom_vjp(_Custom):
             plain = {i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)}
             tensors = [to_tensor(r) for r in results]
             expected.check(out[0], tensors, f"{forward_rule} returns")
-            made = _Pass((out_tree, residual_tree), [(r.shape, r.dtype) for r in tensors], plain, callers)
+            kept = [to_tensor(r) for r in residuals]
+            made = _Pass(
+                (out_tree, residual_tree),
+                [(r.shape, r.dtype) for r in tensors],
+                [r.weak_type for r in kept],
+                plain,
+                callers,
+            )
             if not first:
                 first.append(made)
             usual = made.is_like(first[0])
-            return tensors, [to_tensor(r) for r in residuals], None if usual else made
+            return tensors, kept, None if usual else made
 
         def backward(of: _Pass | None, residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
             done = of or first[0]
             plain, callers = done.plain, done.callers
+            residuals = _as_given(residuals, done.weak)
             if symbolic:
                 cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, done.kinds)]
             kept = [

@@ -608,7 +608,7 @@ class AtKey:
         if not options:
             written = _core.write_basic(self._x, self._key, value, "" if kind == "set" else kind)
             if written is not None:
-                return written
+                return self._own(written)
         mode, wrap = self._options(**options)
         unique = options.get("unique_indices", False)
         if arithmetic:
@@ -638,7 +638,7 @@ class AtKey:
         return value
 
     def _own(self, result: Tensor) -> Tensor:
-        return _core.set_weak(result, result.weak_type)  # `update` may give its operands back
+        return _core.set_weak(result, self._x.weak_type)  # another one: `update` may give its operands back
 
     def get(self, mode: Any = None, fill_value: Any = None, **options: bool) -> Tensor:
         """``x[key]``; with mode ``"fill"``, `fill_value` (see `missing`) where an index is out of range."""
@@ -677,7 +677,7 @@ class AtKey:
         """A Tensor with `value` subtracted from the elements."""
         written = None if options else _core.write_basic(self._x, self._key, value, "subtract")
         if written is not None:
-            return written
+            return self._own(written)
         return self._update(-as_type(self._kept_whole(value), self._x.dtype), "add", options)
 
     def multiply(self, value: Any, **options: Any) -> Tensor:

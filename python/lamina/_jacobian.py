@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina._aux import Pair
+from lamina import _core
 from lamina._core import Tensor
 from lamina._functions import checked_argnums, need_function, places_of
 from lamina._tensor import to_tensor
@@ -20,7 +21,8 @@ def _basis(leaves: Sequence[Tensor]) -> list[Tensor]:
 
     total, before, out = sum(x.size for x in leaves), 0, []
     for x in leaves:
-        out.append(lnp.reshape(lnp.eye(total, x.size, -before, dtype=x.dtype), (total, *x.shape)))
+        part = lnp.reshape(lnp.eye(total, x.size, -before, dtype=x.dtype), (total, *x.shape))
+        out.append(_core.set_weak(part, x.weak_type))
         before += x.size
     return out
 

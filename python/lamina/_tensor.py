@@ -545,6 +545,7 @@ def install() -> None:
             "divmod": _numpy_call("divmod"),
             "matmul": _numpy_call("matmul"),
             "power": _numpy_call("power"),
+            "right_shift": _numpy_call("right_shift"),
         }
     )
     for name in _METHODS:

@@ -42,6 +42,7 @@ _NAMES = {
     "subtract": "sub",
 }
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+OF_RULES = ("custom_jvp_call", "custom_vjp_call")  # functions with derivatives of a user's own
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "and": "and", "or": "or"}
 
 
@@ -173,7 +174,8 @@ class Trace:
         out = self._program([to_tensor(x) for x in (*args, *token, *consts)])
         if self._effects:
             _core.note_effects(out[-1])
-        return [out[i] for i in self._asked]
+        results = zip((out[i] for i in self._asked), self.out_avals, strict=True)
+        return [_core.set_weak(x, True) if aval.weak_type else x for x, aval in results]
 
     def only(self, asked: Sequence[bool]) -> Trace:
         """The same with those of the results that are asked for, and what they need."""
@@ -222,11 +224,11 @@ def _needed(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equat
 
 def _asked_of(e: Equation, asked: list[bool]) -> Equation:
     """An equation with those of its results that are asked for, where its parts can be without the others."""
-    name = "branches" if e.primitive.name == "cond" else "jaxpr"
+    name = {"cond": "branches", **dict.fromkeys(OF_RULES, "call_jaxpr")}.get(e.primitive.name, "jaxpr")
     parts = e.params.get(name)
     if e.primitive.name == "scan":
         asked = [True] * e.params["num_carry"] + asked[e.params["num_carry"] :]
-    elif e.primitive.name not in ("cond", "jit"):
+    elif e.primitive.name not in ("cond", "jit", *OF_RULES):
         return e
     fewer = tuple(t.only(asked) for t in parts) if isinstance(parts, tuple) else parts.only(asked)
     outvars = [v for v, a in zip(e.outvars, asked, strict=True) if a]
@@ -258,6 +260,7 @@ def _named(op: str, given: list[Any], params: dict[str, Any]) -> tuple[str, list
     if op in ("scan", "call"):
         params["jaxpr"] = params.pop("body")
         if "rule" in params:
+            params["call_jaxpr"] = params.pop("jaxpr")
             return f"custom_{params.pop('rule')}_call", given
         if "call_target_name" in params:
             params["name"], params["version"] = params.pop("call_target_name"), params.pop("index", 0)
@@ -385,6 +388,8 @@ def make_trace(
         with _leaks.looking(_name(fun)):
             found = _core.traced(flat, specs)
         trace = Trace(*found)
+        for v, x in zip(trace.invars, given, strict=True):
+            v.aval = v.aval.update(weak_type=getattr(x, "weak_type", False))
         if not return_shape:
             return trace
         return trace, tree_unflatten(flat.out_tree, trace.out_avals[: flat.out_tree.num_leaves])

@@ -506,7 +506,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
             f"linear_transpose of {_name(fun)} needs real or complex primals, not "
             f"{', '.join(describe(x) for x in like)}: give them as floats"
         )
-    pull_back = vjp(fun, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
+    zeros = [_core.set_weak(lnp.zeros(x.shape, x.dtype), getattr(x, "weak_type", False)) for x in like]
+    pull_back = vjp(fun, *tree_unflatten(treedef, zeros))[1]
     return Transposed.of(pull_back)
 
 
@@ -560,10 +561,12 @@ def _check_axes(axes: Any, what: str) -> None:
 
 
 def _passed_by(axes: Sequence[int | None], leaves: Sequence[Any]) -> set[int]:
-    """The numbers of the leaves that are not batched and are no arrays: functions, strings, objects."""
+    """The places of the leaves that are not batched and are no arrays: Python's numbers, functions, strings, objects."""
     out = set()
     for i, (axis, x) in enumerate(zip(axes, leaves)):
-        if axis is None and not isinstance(x, Tensor) and _core.asarray(x) is None:
+        if axis is None and _core.is_number(x):
+            out.add(i)
+        elif axis is None and not isinstance(x, Tensor) and _core.asarray(x) is None:
             try:
                 to_tensor(x)
             except TypeError:
@@ -610,11 +613,11 @@ def vmap(
 ) -> Any:
     """`fun` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
-    `in_axes`: the axis per argument (None: not batched, and it may be no array: a function, a string), a prefix of the
-    arguments' structure; `out_axes` likewise, where None is for a result that is the same for every lane (ValueError
-    where it is not). `axis_size`: the number of lanes, needed only where no argument is batched. What `fun` writes to a
-    batched argument, the caller's Tensor gets along that axis; ValueError for a value per lane written to one that is
-    not batched.
+    `in_axes`: the axis per argument (None: not batched; what is no array then, a number, a function or a string,
+    reaches `fun` as it is), a prefix of the arguments' structure; `out_axes` likewise, where None is for a result that
+    is the same for every lane (ValueError where it is not). `axis_size`: the number of lanes, needed only where no
+    argument is batched. What `fun` writes to a batched argument, the caller's Tensor gets along that axis; ValueError
+    for a value per lane written to one that is not batched.
 
     `axis_name`, hashable, names the axis for the collectives of `lamina.lax` (psum, all_gather, axis_index, ...) in what
     `fun` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread

@@ -7,7 +7,7 @@ from typing import Any
 
 from lamina import _core, _missing
 from lamina._core import Tensor
-from lamina._custom import _Custom, _Expected
+from lamina._custom import _as_given, _Custom, _Expected
 from lamina._open import staged
 from lamina._tensor import to_tensor
 from lamina._transforms import _name
@@ -58,11 +58,14 @@ class custom_vmap(_Custom):
     def _rule(
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
+        weak = [x.weak_type for x in leaves]
+
         def run(x: list[Tensor]) -> list[Tensor]:
+            x = _as_given(x, weak)
             return [to_tensor(r) for r in tree_flatten(staged(self.fun)(*tree_unflatten(treedef, x)[0]))[0]]
 
         def lanes(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
-            marks = list(tree_unflatten(treedef, batched)[0])
+            x, marks = _as_given(x, weak), list(tree_unflatten(treedef, batched)[0])
             out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0], expected)
             return [to_tensor(r) for r in tree_flatten(out)[0]], [
                 bool(m) for m in tree_flatten(out_batched)[0]

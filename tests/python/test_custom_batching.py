@@ -179,3 +179,22 @@ def test_lanes_of_tangents_alone_leave_the_point_as_it_is():
 
     near(lm.jacfwd(f)(X), -np.diag(np.sin(X)))
     assert seen == [([False], (3,))]
+
+
+def test_numbers_are_numbers_to_the_rule_too():
+    seen = []
+
+    @custom_vmap
+    def scaled(x, rate):
+        return x * rate
+
+    @scaled.def_vmap
+    def _(size, batched, x, rate):
+        seen.append((batched, rate.weak_type))
+        return x * rate, True
+
+    half = lnp.asarray([1.0, 2.0], "bfloat16")
+    out = lm.vmap(scaled, (0, None))(half, 0.5)
+    assert out.dtype == "bfloat16" and out.tolist() == [0.5, 1.0]
+    assert seen == [([True, False], True)]
+    assert lm.vmap(scaled, (0, None))(half, lnp.float32(0.5)).dtype == "float32"

@@ -1,5 +1,6 @@
 """What linearize gives of functions with rules of their own, and second derivatives of loops over them."""
 
+import functools
 import gc
 
 import lamina as lm
@@ -194,3 +195,66 @@ def test_rules_of_functions_that_are_gone_live_as_long_as_their_calls(f, slope, 
     trace = lm.make_trace(total)(1.0)
     gc.collect()
     assert lm.grad(lambda z: trace(z)[0])(2.0).item() == slope
+
+
+@functools.partial(lm.custom_vjp, nondiff_argnums=(0,))
+def monomial(n, x, factor):
+    return x**n * factor["k"]
+
+
+monomial.defvjp(
+    lambda n, x, factor: (monomial(n, x, factor), (x, factor)),
+    lambda n, kept, g: (g * n * kept[0] ** (n - 1) * kept[1]["k"], None),
+)
+
+
+def test_numbers_are_numbers_to_rules_too():
+    # beside an array of 16 bits a number takes on its type: a rule that computed in 32 bits did not fit the function
+    half = {"k": lnp.float16(3)}
+    assert lm.grad(monomial, 1)(2, 1.0, half).item() == 6.0
+    assert lm.jit(lm.grad(monomial, 1), static_argnums=0)(2, 1.0, half).item() == 6.0
+
+    seen = []
+
+    @lm.custom_vjp
+    def scaled(x, y):
+        return x * y
+
+    def backward(kept, g):
+        x, y = kept
+        seen.append((x.weak_type, (x * y).dtype.name))
+        return g * y, g * x
+
+    scaled.defvjp(lambda x, y: (x * y, (x, y)), backward)
+    assert lm.grad(scaled, 1)(2.0, lnp.float16(3)).dtype == "float16"
+    lm.grad(scaled, 1)(lnp.float32(2), lnp.ones((), "float32"))  # the same shapes, and no number among them
+    assert seen == [(True, "float16"), (False, "float32")]
+
+    forward = lm.custom_jvp(lambda x, y: x * y)
+    forward.defjvp(lambda p, t: (p[0] * p[1], p[0] * t[1]))
+    y, dy = lm.jvp(forward, (2.0, lnp.asarray(3, "bfloat16")), (1.0, lnp.asarray(1, "bfloat16")))
+    assert (y.item(), dy.item(), y.dtype.name, dy.dtype.name) == (6.0, 2.0, "bfloat16", "bfloat16")
+
+
+def test_arguments_after_one_left_out_are_given_by_name():
+    @lm.custom_vjp
+    def volume(x, y=2.0, z=3.0):
+        return x * y * z
+
+    volume.defvjp(
+        lambda x, y, z: (x * y * z, (x, y, z)),
+        lambda kept, g: (g * kept[1] * kept[2], g * kept[0] * kept[2], g * kept[0] * kept[1]),
+    )
+    assert float(volume(1.0, z=4.0)) == 8.0
+    assert lm.grad(lambda x, z: volume(x, z=z), (0, 1))(5.0, 7.0) == (14.0, 10.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'w'"):
+        volume(1.0, w=2.0)
+
+
+def test_a_rule_with_another_type_of_results_is_told():
+    wrong = lm.custom_jvp(lambda x: x)
+    wrong.defjvp(lambda p, t: (p[0].astype("float16"), t[0]))
+    with pytest.raises(
+        TypeError, match=r"the jvp rule .* returns float16\[\] .* the function gives float32\[\]"
+    ):
+        lm.jvp(wrong, (lnp.float32(1),), (lnp.float32(1),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import threading
 import warnings
@@ -488,3 +489,98 @@ def test_uint64_beside_a_signed_type_is_float64(signed):
         np.testing.assert_array_equal(got.numpy(), want)
     assert lm.jit(lnp.add)(big, one).dtype == "float64"
     assert (lnp.asarray(big) + one + lnp.ones(1)).dtype == "float32"  # weak: the float array says so
+
+
+_OF_WEAK = {
+    "set": lambda x: x.at[0].set(lnp.float16(2)),
+    "add at places": lambda x: x.at[lnp.array([0, 0])].add(1),
+    "subtract": lambda x: x.at[0].subtract(1),
+    "sort": lnp.sort,
+    "heaviside": lambda x: lnp.heaviside(x, 0.5),
+    "barrier": lambda x: lax.optimization_barrier((x, 1))[0],
+    **{
+        n: getattr(lm.nn, n)
+        for n in ("relu", "relu6", "elu", "selu", "hard_tanh", "hard_swish", "sparse_plus")
+    },
+}
+
+
+@pytest.mark.parametrize("name", _OF_WEAK)
+def test_arrays_of_numbers_stay_weak(name):
+    # so that beside an array of 16 bits they are of 16 bits, as in JAX
+    f = _OF_WEAK[name]
+    weak = lnp.full((3,), 1.5)
+    assert weak.weak_type
+    for g in (f, lm.jit(f)):
+        assert (g(weak) * lnp.ones(3, "bfloat16")).dtype == "bfloat16"
+        assert (g(lnp.full((3,), 1.5, "float32")) * lnp.ones(3, "bfloat16")).dtype == "float32"
+
+
+def test_full_arrays_of_lax_are_weak_where_the_number_is():
+    types = [lax.full((2,), 1), lax.full((2,), 1, "int32"), lax.full((2,), lnp.float32(1))]
+    assert [x.weak_type for x in types] == [True, False, False]
+
+
+def test_an_interpolation_has_the_type_of_its_values():
+    # integers among them become floats of the default type, whatever the points are
+    for points in (1, 1.5, lnp.float16(1.5)):
+        y = lnp.interp(points, lnp.arange(3), lnp.arange(3))
+        assert (y.dtype, y.weak_type, y.item()) == (
+            "float32",
+            False,
+            points if isinstance(points, (int, float)) else 1.5,
+        )
+    half = lnp.arange(3, dtype="float16")
+    assert lnp.interp(lnp.float16(1.5), half, half).dtype == "float16"
+
+
+_OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": operator.lt,
+    ">=": operator.ge,
+}
+
+
+@pytest.mark.parametrize("sign", _OPERATORS)
+@pytest.mark.parametrize("dtype", INTS)
+def test_operators_on_integers_are_numpys_to_the_top_bit(dtype, sign):
+    f, info = _OPERATORS[sign], np.iinfo(dtype)
+    a = np.array([info.min, info.min + 1, 0, 1, 5, info.max // 2 + 3, info.max - 1, info.max], dtype)
+    b = np.array([3, 1, 2, 7, 5, 4, 6, 1], dtype)
+    x, y = lnp.asarray(a), lnp.asarray(b)
+    with np.errstate(over="ignore"):
+        for got, want in (
+            (f(x, y), f(a, b)),
+            (f(x, 3), f(a, 3)),
+            (f(100, y), f(100, b)),
+            (f(x, y[0]), f(a, b[0])),
+            (lm.jit(f)(x, y), f(a, b)),
+            (lm.jit(lambda x: f(x, 3))(x), f(a, 3)),
+            (lm.vmap(f)(x, y), f(a, b)),
+        ):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_shifts_of_unsigned_beside_signed_integers_and_of_booleans():
+    a, b = np.array([250, 3], np.uint8), np.array([1, 2], np.int16)
+    for f in (lambda a, b: a >> b, lambda a, b: b >> a % 3, lambda a, b: (a > 5) >> b):
+        np.testing.assert_array_equal(f(lnp.asarray(a), lnp.asarray(b)).numpy(), f(a, b))
+    np.testing.assert_array_equal((lnp.asarray(a) >> b).numpy(), a >> b)
+    np.testing.assert_array_equal((a >> lnp.asarray(b)).numpy(), a >> b)
+    x = lnp.asarray(a)
+    x >>= 1
+    assert x.tolist() == [125, 1]
+    with pytest.raises(TypeError):
+        lnp.ones(2) >> 1
+    with pytest.raises(TypeError):
+        lnp.asarray(a) >> "1"

@@ -143,3 +143,9 @@ def test_vmap_without_batched_arguments():
         lm.vmap(lambda v: v, axis_size=4)(lnp.ones(3))
     with pytest.raises(ValueError, match="axis_size"):
         lm.vmap(lambda v: v, in_axes=None)(lnp.ones(3))
+
+
+def test_jacobians_by_numbers_are_numbers():
+    for jacobian in (lm.jacrev, lm.jacfwd):
+        assert jacobian(lambda x: x * 2)(1.0).weak_type
+        assert not jacobian(lambda x: x * 2)(lnp.float32(1)).weak_type

@@ -309,3 +309,5 @@ def test_permutations_of_ranges():
     for x, axis in ((10, 3), (10, -2), (np.ones((2, 2)), 2)):
         with pytest.raises(ValueError, match=f"axis {axis} is out of range"):
             random.permutation(KEY, x, axis=axis)
+    for shape, axis in (((0, 3), 0), ((0, 3), 1), ((2, 0), 0), ((0,), 0)):
+        assert random.permutation(KEY, np.zeros(shape), axis=axis).shape == shape

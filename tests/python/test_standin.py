@@ -204,6 +204,23 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "ZeroDivisionError",
         ),
         (
+            # NumPy has no kind for this type
+            "h = jnp.ones(2, jnp.bfloat16); f = lambda x: x * 2\n"
+            "print(jax.linearize(f, h)[1](h).dtype, jax.jvp(f, (h,), (h,))[1].dtype, jax.vjp(f, h)[1](h)[0].dtype)",
+            "bfloat16 bfloat16 bfloat16",
+        ),
+        (
+            "f = lambda x: x.astype(jnp.float32) + jnp.ones(2, int)\n"
+            "with jax.numpy_dtype_promotion('strict'):\n"
+            "    try: f(jnp.ones(2))\n    except jax.dtypes.TypePromotionError as e: print('=strict' in str(e))\n"
+            "print(f(jnp.ones(2)))",
+            "True\n[2. 2.]",
+        ),
+        (
+            "print(jax.print_environment_info(return_string=True).splitlines()[0])",
+            "jax:    0.10.2",
+        ),
+        (
             "t = jax.lax.create_token(); x, u = jax.jit(lambda x, t: (x, t))(1.0, t)\n"
             "print(isinstance(u, type(t)), u is t)",
             "True False",

@@ -127,3 +127,18 @@ def test_the_code_of_a_kernel_is_one_mapping_of_memory():
     )
     assert int(compiles) >= 40
     assert int(mappings) <= int(compiles) + 10
+
+
+@pytest.mark.parametrize("isa", ["", "avx2", "baseline"])
+def test_products_of_integers_need_no_vectors_that_the_machine_lacks(isa):
+    # what fills their tables is of an instruction set itself: on a processor without it, that ended the process
+    out = run(
+        """
+        for dtype in ("int8", "int16", "int32", "uint32", "int64"):
+            x = lnp.arange(12, dtype=dtype).reshape(3, 4) % 5
+            print(int((x @ x.T).sum()))
+        """,
+        **({"LAMINA_ISA": isa} if isa else {}),
+        PYTHONWARNINGS="ignore",
+    )
+    assert out == ["119"] * 5

@@ -84,7 +84,12 @@ def test_custom_rules_effects_and_static_arguments():
         return x + 1
 
     f.defjvp(lambda p, t: (f(*p), t[0]))
-    assert _names(lm.make_trace(f)(X)) == ["custom_jvp_call"]
+    t = lm.make_trace(f)(X)
+    assert _names(t) == ["custom_jvp_call"] and _names(t.eqns[0].params["call_jaxpr"]) == ["add"]
+    pair = lm.custom_vjp(lambda x: (lnp.sin(x), lnp.cos(x)))
+    pair.defvjp(lambda x: (pair(x), x), lambda x, g: (g[0] + g[1],))
+    t = lm.make_trace(lambda x: pair(x)[1])(X)
+    assert _names(t) == ["custom_vjp_call"] and _names(t.eqns[0].params["call_jaxpr"]) == ["cos"]
     seen = []
     t = lm.make_trace(lambda x: (lm.debug.callback(seen.append, x), x * 2)[1])(X)
     assert t.effects and not seen and len(t.out_avals) == 1
@@ -97,6 +102,8 @@ def test_custom_rules_effects_and_static_arguments():
 def test_weak_results_are_told():
     t = lm.make_trace(lambda x, y: (x * 2, y + 1))(1.0, X)
     assert [a.weak_type for a in t.out_avals] == [True, False]
+    assert [a.weak_type for a in t.in_avals] == [True, False]
+    assert [x.weak_type for x in t(1.0, X)] == [True, False]  # as those of the function
     assert lm.eval_shape(lambda x: x * 2, 1.0).weak_type
 
 

@@ -185,3 +185,20 @@ def test_a_leaf_that_is_no_array_is_named(transform, bad):
 
     with pytest.raises(TypeError, match=r"needs float inputs, but p\['w'\]\[1\] is .*, which is no array"):
         transform(f, argnums=1)(1.0, {"w": [2.0, bad]})
+
+
+def test_vmap_hands_numbers_that_are_not_batched_on_as_they_are():
+    x = lnp.ones((3, 4))
+    static = lm.jit(lambda n, x: x.reshape(n, -1), static_argnums=0)
+    assert lm.vmap(static, (None, 0))(2, x).shape == (3, 2, 2)
+    assert lm.vmap(lm.vmap(static, (None, 0)), (None, 0))(2, x[None]).shape == (1, 3, 2, 2)
+    seen = []
+    out = lm.vmap(lambda p, x: (seen.append(p), x * p["rate"])[1], (None, 0))({"rate": 0.5, "n": 3}, x)
+    assert seen == [{"rate": 0.5, "n": 3}] and {k: type(v) for k, v in seen[0].items()} == {
+        "rate": float,
+        "n": int,
+    }
+    assert out.tolist() == [[0.5] * 4] * 3
+    assert lm.vmap(lambda n, x: n, (None, 0), None)(3, x).item() == 3
+    assert lm.vmap(lm.grad(lambda a, x: (a * x).sum()), (None, 0))(2.0, x).tolist() == [4.0] * 3
+    assert lm.grad(lambda a: lm.vmap(lambda a, x: a * x, (None, 0))(a, x).sum())(2.0).item() == 12.0

@@ -26,8 +26,9 @@ def const(value: Any, dtype: Any) -> Tensor:
 
 
 def like(x: Tensor, value: Any) -> Tensor:
-    """A Python number as a scalar of x's element type."""
-    return const(value, x.dtype)
+    """A Python number as a scalar of x's element type, weak if x is."""
+    number = const(value, x.dtype)
+    return _core.set_weak(number, True) if x.weak_type else number
 
 
 def joined(value: Any, dtype: Any) -> Tensor:

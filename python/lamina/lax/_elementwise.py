@@ -342,4 +342,6 @@ def optimization_barrier(x: Any) -> Any:
     from lamina.tree import tree_flatten, tree_unflatten
 
     leaves, treedef = tree_flatten(x)
-    return tree_unflatten(treedef, _core.op("optimization_barrier", [to_tensor(leaf) for leaf in leaves]))
+    arrays = [to_tensor(leaf) for leaf in leaves]
+    out = _core.op("optimization_barrier", arrays)
+    return tree_unflatten(treedef, [_core.set_weak(y, x.weak_type) for x, y in zip(arrays, out, strict=True)])

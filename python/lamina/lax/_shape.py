@@ -76,14 +76,15 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Tensor:
 
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Tensor:
-    """An array of one value; its own element type, or `dtype`."""
+    """An array of one value; its own element type, weak if it is, or `dtype`."""
     if _core.is_number(fill_value) and dtype is not None:
         value = const(fill_value, dtype)
     else:
         value = to_tensor(fill_value, dtype)
     if value.ndim:
         raise TypeError(f"lax.full needs a scalar, not {describe(value)}")
-    return op("broadcast_in_dim", _core.set_weak(value, False), shape=ints(shape))
+    weak = dtype is None and value.weak_type
+    return _core.set_weak(op("broadcast_in_dim", _core.set_weak(value, False), shape=ints(shape)), weak)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Tensor:

@@ -498,7 +498,8 @@ def copysign(x1: Any, x2: Any) -> Tensor:
 def heaviside(x1: Any, x2: Any) -> Tensor:
     """0 below 0, 1 above, x2 at 0."""
     a, b = floats("heaviside", x1, x2)
-    return select(compare(a, 0, "EQ"), b, select(isnan(a), a, astype(compare(a, 0, "GT"), a.dtype)))
+    step = select(compare(a, 0, "EQ"), b, select(isnan(a), a, astype(compare(a, 0, "GT"), a.dtype)))
+    return _core.set_weak(step, a.weak_type)
 
 
 def frexp(x: Any) -> tuple[Tensor, Tensor]:

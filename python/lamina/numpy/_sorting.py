@@ -96,7 +96,7 @@ def sort(
 ) -> Tensor:
     """The elements in order along an axis (flattened for None); NaN last. Always stable."""
     t, d = _axis_of(a, axis)
-    return _sorted([t], d, descending=descending)[0]
+    return _core.set_weak(_sorted([t], d, descending=descending)[0], t.weak_type)
 
 
 def argsort(
@@ -634,7 +634,7 @@ def interp(
 
     Outside `left` and `right`, without them the outermost values; "extrapolate" goes on along the outermost lines.
     """
-    x, xp, fp = promote_inexact(x, xp, fp)
+    (x, xp), (fp,) = promote_inexact(x, xp), promote_inexact(fp)
     if fp.dtype.kind == "c":
         x, xp = e.real(x), e.real(xp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:

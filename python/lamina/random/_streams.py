@@ -516,7 +516,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> T
     axis = axis_of(axis, 1 if isinstance(t, int) else t.ndim)
     if isinstance(t, int):
         return _shuffled(k, lax.iota("int32", max(t, 0)), 0)
-    if independent or t.ndim == 1:
+    if independent or t.ndim == 1 or not t.size:
         return _shuffled(k, t, axis)
     return _take(t, _shuffled(k, lax.iota("int32", t.shape[axis]), 0), axis)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamina import numpy as lnp
-from lamina._traces import Equation, Trace
+from lamina._traces import OF_RULES, Equation, Trace
 
 
 class Pruned(Trace):
@@ -68,6 +68,8 @@ def _pruned(e: Equation, asked: list[bool]) -> Equation:
     if name in ("jit", "pjit"):
         part, taken = dce_jaxpr(e.params["jaxpr"], asked)
         return _remade(e, asked, taken, jaxpr=part)
+    if name in OF_RULES:  # whose rules are of all arguments
+        return _remade(e, asked, [True] * len(e.invars), call_jaxpr=e.params["call_jaxpr"].only(asked))
     return e
 
 

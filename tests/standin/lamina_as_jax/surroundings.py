@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -166,7 +167,27 @@ def make_array_from_single_device_arrays(
     return only
 
 
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Versions, devices and the machine, for reports of mistakes: printed, or returned."""
+    jax = sys.modules["jax"]
+    rows = (
+        ("jax", jax.__version__),
+        ("jaxlib", jax.__version__),
+        ("numpy", np.__version__),
+        ("python", sys.version.replace("\n", " ")),
+        ("device info", f"{len(jax.devices())} local device: {jax.devices()[0]}"),
+        ("process_count", "1"),
+        ("platform", platform.uname()),
+    )
+    text = "\n".join(f"{name + ':':<8}{value}" for name, value in rows)
+    if return_string:
+        return text
+    print(text)
+    return None
+
+
 PLACES: dict[str, Any] = {
+    "print_environment_info": print_environment_info,
     "make_array_from_callback": make_array_from_callback,
     "make_array_from_single_device_arrays": make_array_from_single_device_arrays,
     "make_array_from_process_local_data": lambda where, local_data, global_shape=None: _as_array(local_data),
