@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -560,7 +561,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """The n-th difference of neighbours along an axis (of booleans: whether they differ)."""
     from lamina.numpy._shape import concatenate
 
-    x = to_tensor(a)
+    x, n = to_tensor(a), operator.index(n)
     if n < 0:
         raise ValueError(f"diff needs n >= 0, not {n}")
     if n == 0:
@@ -573,7 +574,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         flat = [1 if i == d else m for i, m in enumerate(x.shape)]
         x = concatenate([v if v.ndim else broadcast(v, flat) for v in parts], d)
     key = (slice(None),) * d
-    for _ in range(n):
+    for _ in range(builtins.min(n, x.shape[d])):
         later, earlier = getitem(x, (*key, slice(1, None))), getitem(x, (*key, slice(None, -1)))
         x = ew("xor" if x.dtype.kind == "b" else "subtract", later, earlier)
     return x
@@ -670,6 +671,8 @@ def cov(
     x = variables(m)
     if y is not None:
         x = concatenate([x, variables(y)], 0)
+    if aweights is not None and dtype is None:
+        x = astype(x, promote(x, aweights)[0].dtype)
     less = ddof if ddof is not None else 0 if bias else 1
     weights = None
     for name, w in (("fweights", fweights), ("aweights", aweights)):
