@@ -462,6 +462,38 @@ def test_logsumexp_broadcasts_its_weights_first():
         )
 
 
+def test_riemanns_zeta_is_continued():
+    """Against mpmath, values and derivatives; SciPy's loses six digits near the even numbers."""
+    x = np.array(
+        [0.999, 0.9, 0.5, 0.1, 1e-9, 0, -1e-9, -0.125, -0.5, -1, -2, -3.5, -20.5, -99.99999, -170.5, -258.7]
+    )
+    with lm.default_dtypes(float="float64"):
+        for f in (special.zeta, lm.jit(special.zeta), lm.vmap(special.zeta)):
+            np.testing.assert_allclose(f(x), [float(mp.zeta(v)) for v in x], rtol=2e-14)
+        assert special.zeta(np.array([-2.0, -200.0, -1e6])).tolist() == [0, 0, 0]
+        assert special.zeta(np.array([1.0, -300.5, np.inf])).tolist() == [np.inf, -np.inf, 1]
+        assert np.isnan(special.zeta(np.array([np.nan, -np.inf]))).all()
+        assert np.isnan(special.zeta(0.5, 1.0)) and np.isnan(
+            special.zeta(0.5, 2.0)
+        )  # Hurwitz' is not continued
+        slope, bend = lm.vmap(lm.grad(special.zeta)), lm.vmap(lm.grad(lm.grad(special.zeta)))
+        near = x[2:-3]
+        with mp.workdps(30):
+            for f, n in ((slope, 1), (bend, 2)):
+                want = [float(mp.zeta(v, 1, n)) for v in near]
+                np.testing.assert_allclose(f(near), want, rtol=1e-11)
+    assert special.zeta(np.float32(0.5)).dtype == "float32"
+
+
+def test_bernoulli_numbers_beyond_floats_are_infinite():
+    with lm.default_dtypes(float="float64"):
+        b = special.bernoulli(263).numpy()
+    want = [float(mp.bernoulli(n)) for n in range(259)]
+    np.testing.assert_array_equal(b[:259], [-0.5 if n == 1 else v for n, v in enumerate(want)])
+    assert b[259:].tolist() == [0, -np.inf, 0, np.inf, 0]
+    assert special.bernoulli(40)[-1].item() == np.float32(-261082718496449122051 / 13530)
+
+
 def test_riemanns_zeta_is_the_default():
     x = np.array([2.0, 3.5, 40.0, 1.0])
     for f in (special.zeta, lm.jit(special.zeta)):
