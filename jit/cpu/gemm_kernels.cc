@@ -141,9 +141,15 @@ const GemmKernels<T>& gemm_kernels(hlo::Isa isa) {
       add(kernels);
       return kernels;
     };
-    static const GemmKernels<T> avx512 = with(add_avx512_tiles), avx2 = with(add_avx2_tiles);
-    if (isa == hlo::Isa::kAvx512) return avx512;
-    if (isa == hlo::Isa::kAvx2) return avx2;
+    // Each is made where it is asked for: what fills it is code of its instruction set, too.
+    if (isa == hlo::Isa::kAvx512) {
+      static const GemmKernels<T> kernels = with(add_avx512_tiles);
+      return kernels;
+    }
+    if (isa == hlo::Isa::kAvx2) {
+      static const GemmKernels<T> kernels = with(add_avx2_tiles);
+      return kernels;
+    }
   }
 #endif
   static_cast<void>(isa);
