@@ -530,3 +530,17 @@ def test_associated_legendre_functions():
         special.lpmn(2, 3, z)
     with pytest.raises(ValueError, match="1-d array of places"):
         special.lpmn_values(2, 2, 0.5, False)
+
+
+def test_series_that_lose_their_digits_or_do_not_end_are_nan():
+    with lm.default_dtypes(float="float64"):
+        lost = [(100.0, 3.0, -40.0), (-54.0, 12.0, 58.0), (59.5, 10.4, -35.5)]
+        assert all(np.isnan(special.hyp1f1(*p)) for p in lost)
+        assert all(np.isnan(lm.grad(special.hyp1f1, 2)(*p)) for p in lost)
+        endless = [(1.0, 1.0, 2.0, -1e7), (0.5, 0.5, 1.0, 1 - 1e-7)]
+        assert all(np.isnan(special.hyp2f1(*p)) for p in endless)
+        near = np.array([0.9, 0.99, 0.999, 0.9999, -100.0, -5000.0])
+        want = [float(mp.hyp2f1(0.5, 1.5, 2.5, v)) for v in near]
+        np.testing.assert_allclose(special.hyp2f1(0.5, 1.5, 2.5, near), want, rtol=1e-10)
+        roots = np.array([0.26356031971814091, 12.640800844275783])  # of Laguerre's polynomial of degree 5
+        np.testing.assert_allclose(special.hyp1f1(-5.0, 1.0, roots), 0, atol=1e-12)
