@@ -417,3 +417,29 @@ def test_limited_memory_of_complex_arguments():
     )
     slope = lm.grad(lambda z: (lnp.abs(z - to) ** 2).sum())(np.zeros(3, complex))
     np.testing.assert_allclose(first.jac, slope)
+
+
+def test_grids_may_fall():
+    up, values, points = (
+        np.array([-1.0, 0.5, 2.0, 4.0]),
+        RNG.normal(size=(4, 3)),
+        np.array([[0.1, 2.7], [3.3, 1.25], [9.0, 1.6]]),
+    )
+    for method in ("linear", "nearest"):
+        for fill in (0.5, None):
+            grid = (up[::-1], np.array([3, 2, 1]))
+            theirs = scipy.interpolate.RegularGridInterpolator(grid, values, method, False, fill)
+
+            def mine(v, p, grid=grid, method=method, fill=fill):
+                return interpolate.RegularGridInterpolator(grid, v, method, fill_value=fill)(p)
+
+            agrees(mine, theirs(points), values, points)
+            between = np.array([[3.0, 1.5], [1.25, 2.5]])
+            np.testing.assert_allclose(mine(values, between), theirs(between), rtol=1e-14)
+
+
+def test_the_nearest_point_itself_is_no_distance_away():
+    points = RNG.normal(size=(3, 2))
+    slopes = lm.grad(lambda x, p: cluster.vq.vq(x, p)[1].sum(), (0, 1))(points, points)
+    assert all((np.asarray(s) == 0).all() for s in slopes)
+    agrees(lambda x: cluster.vq.vq(x, points)[1], scipy.cluster.vq.vq(points + 0.1, points)[1], points + 0.1)
