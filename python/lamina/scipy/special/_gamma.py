@@ -171,12 +171,11 @@ def _factorial(n: Any) -> Tensor:
 def multigammaln(a: Any, d: Any) -> Tensor:
     """log of the multivariate gamma function of dimension d, a Python integer.
 
-    ValueError for d < 1, or above a million.
+    ValueError for d < 1, above a million, or between two integers.
     """
-    d = int(d)
-    if not 1 <= d <= 10**6:
+    if d != d or not 1 <= d <= 10**6 or d != int(d):
         raise ValueError(f"multigammaln needs a dimension of at least 1 and at most a million, not {d}")
-    return _multigammaln(a, d=d)
+    return _multigammaln(a, d=int(d))
 
 
 @in_float64
