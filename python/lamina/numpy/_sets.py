@@ -18,7 +18,7 @@ from lamina.numpy._common import canonical_axis, compare, ew, full_of, host, iot
 from lamina.numpy._reductions import any as any_of
 from lamina.numpy._reductions import cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
-from lamina.numpy._sorting import argsort, lexsort, nonzero, searchsorted, sort
+from lamina.numpy._sorting import _sorted, argsort, lexsort, nonzero, searchsorted, sort
 
 __all__ = [
     "intersect1d",
@@ -65,7 +65,7 @@ def unique(
         found, counts = (to_tensor(v) for v in np.unique(values, return_counts=True, axis=axis))
         return (found, astype(counts, "int32")) if return_counts else found
     if axis is None and t.dtype.kind in "fiu":
-        found = _places(values, _sorted_places(values.ravel()), return_inverse, equal_nan)
+        found = _places(values, return_inverse, equal_nan)
         wanted = (True, return_inverse, return_counts)
         out = [values, *(o for o, w in zip(found, wanted) if w)]
     else:
@@ -77,20 +77,22 @@ def unique(
     return found if len(found) > 1 else elements
 
 
-def _sorted_places(values: Any) -> Any:
-    """The places of a NumPy array's elements in ascending order, equal ones in theirs, NaN last."""
+def _in_order(values: Any) -> tuple[Any, Any]:
+    """The elements of a NumPy vector in ascending order, equal ones in theirs, NaN last, and their places."""
     import numpy as np
 
     if values.dtype.kind == "c":
-        return np.argsort(values, kind="stable")
-    return np.asarray(argsort(to_tensor(values)))
+        order = np.argsort(values, kind="stable")
+        return values[order], order
+    ordered, order = _sorted([to_tensor(values), iota("int32", values.shape, 0)], 0)
+    return ordered.numpy(), order.numpy()
 
 
-def _places(values: Any, order: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:
-    """Of the different ones of a NumPy array, sorted by `order`, NaN last: first places, (inverse,) numbers."""
+def _places(values: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:
+    """Of the different ones of a NumPy array, in order, NaN last: first places, (inverse,) numbers."""
     import numpy as np
 
-    ordered = values.ravel()[order]
+    ordered, order = _in_order(values.ravel())
     new = np.ones(len(order), bool)
     new[1:] = ordered[1:] != ordered[:-1]
     if equal_nan and len(order):
@@ -235,10 +237,10 @@ def _set_places(name: str, values: Any, n: int, assume_unique: bool) -> Any:
     """
     import numpy as np
 
-    order = _sorted_places(values)
+    ordered, order = _in_order(values)
     if not order.size:
         return order
-    ordered, first = values[order], order < n
+    first = order < n
     same = ordered[1:] == ordered[:-1]
     starts = np.flatnonzero(np.append(True, ~same))
     if assume_unique and name == "intersect1d":
