@@ -130,14 +130,41 @@ bool same_expression(hlo::Operand a, hlo::Operand b) {
   return true;
 }
 
+// OverflowError where a value, or one of a sequence, is an integer beyond 64 bits.
+void refuse_beyond_64_bits(const py::handle& value) {
+  const auto refuse = [](const py::handle& x) {
+    if (!PyLong_Check(x.ptr())) return;
+    int beyond = 0;
+    PyLong_AsLongLongAndOverflow(x.ptr(), &beyond);
+    if (beyond == 0) return;
+    const std::string digits = py::str(x);
+    PyErr_SetString(PyExc_OverflowError,
+                    str_cat("the Python integer ", digits, " does not fit 64 bits").c_str());
+    throw py::error_already_set();
+  };
+  refuse(value);
+  if (py::isinstance<py::sequence>(value))
+    for (const py::handle& item : value.cast<py::sequence>()) refuse(item);
+}
+
+template <typename T>
+T whole(const py::handle& value) {
+  try {
+    return value.cast<T>();
+  } catch (const py::cast_error&) {
+    refuse_beyond_64_bits(value);
+    throw;
+  }
+}
+
 hlo::AttrValue attr_value(Attr attr, const py::handle& value) {
   switch (hlo::attr_kind(attr)) {
     case AttrKind::kInt:
-      return value.cast<int64_t>();
+      return whole<int64_t>(value);
     case AttrKind::kBool:
       return value.cast<bool>();
     case AttrKind::kInts:
-      return value.cast<hlo::Dims>();
+      return whole<hlo::Dims>(value);
     case AttrKind::kString:
       return value.cast<std::string>();
     case AttrKind::kDType:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     import dataclasses
     import inspect
     import linecache
+    import tokenize
 else:
     ast, dataclasses = _Later("ast"), _Later("dataclasses")
     inspect, linecache = _Later("inspect"), _Later("linecache")
+    tokenize = _Later("tokenize")
 
-__all__ = ["ast", "dataclasses", "inspect", "linecache"]
+__all__ = ["ast", "dataclasses", "inspect", "linecache", "tokenize"]

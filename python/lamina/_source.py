@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lamina import _core
 from lamina._core import Tensor
 from lamina._functions import _name
-from lamina._later import ast, inspect, linecache
+from lamina._later import ast, inspect, linecache, tokenize
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -129,11 +129,8 @@ def filters_a_comprehension(frame: types.FrameType) -> bool:
     known = _positions(frame)
     if known is None:
         return False
-    try:
-        tree = parse("".join(linecache.getlines(frame.f_code.co_filename)))
-    except SyntaxError:
-        return False
-    begin, end = (known[0], known[2]), (known[1], known[3])
+    tree, before = _tree_around(frame.f_code)
+    begin, end = (known[0] - before, known[2]), (known[1] - before, known[3])
     return any(
         (test.lineno, test.col_offset) <= begin and end <= (test.end_lineno, test.end_col_offset)
         for node in ast.walk(tree)
@@ -141,6 +138,23 @@ def filters_a_comprehension(frame: types.FrameType) -> bool:
         for generator in node.generators
         for test in generator.ifs
     )
+
+
+def _tree_around(code: types.CodeType) -> tuple[Any, int]:
+    """The syntax of a function, and how many lines stand before it; that of the file where it is no block of lines."""
+    lines, before = linecache.getlines(code.co_filename), 0
+    if code.co_name not in ("<module>", "<lambda>"):
+        before = code.co_firstlineno - 1
+        try:
+            lines = inspect.getblock(lines[before:])
+        except (SyntaxError, tokenize.TokenError):
+            return ast.Module([], []), 0
+        if lines and lines[0][:1].isspace():
+            lines, before = ["if 1:\n", *lines], before - 1
+    try:
+        return parse("".join(lines)), before
+    except SyntaxError:
+        return ast.Module([], []), 0
 
 
 def expression_at(frame: types.FrameType) -> str:

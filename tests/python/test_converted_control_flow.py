@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import traceback
+import types
 
 import lamina as lm
 import lamina.lax as lax
@@ -12,6 +13,7 @@ import lamina.numpy as lnp
 import numpy as np
 import pytest
 from control_flow_grammar import Program
+from lamina import _source
 
 
 def convert(f):
@@ -625,6 +627,26 @@ def test_jitted_functions_are_converted_where_a_converted_one_calls_them():
     assert "condition of a comprehension" in text
     strict = lm.jit(cut, branches="error")
     assert 'branches="error"' in caught(TypeError, lambda: convert(lambda x: strict(x))(3.0))
+
+
+def test_no_more_than_the_function_is_read_for_an_error(monkeypatch):
+    """From Python 3.12 on conditions of comprehensions have no frame of their own: theirs is told by its place."""
+    read = []
+    parse = _source.parse
+    monkeypatch.setattr(_source, "parse", lambda text, *mode: read.append(text) or parse(text, *mode))
+
+    def kept(xs):
+        return [x for x in xs if x > 0]
+
+    line = kept.__code__.co_firstlineno + 1
+    text = linecache.getline(__file__, line)
+    for part, expected in (("x > 0", True), ("[x for", False)):
+        begin = text.index(part)
+        place = (line, line, begin, begin + len(part))
+        monkeypatch.setattr(_source, "_positions", lambda frame, place=place: place)
+        frame = types.SimpleNamespace(f_code=kept.__code__)
+        assert _source.filters_a_comprehension(frame) is expected
+    assert [len(text.splitlines()) for text in read] == [3, 3]
 
 
 def test_the_way_is_named_in_words():

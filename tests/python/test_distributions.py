@@ -173,3 +173,13 @@ def test_orthogonal_initializers(jax, shape):
         np.testing.assert_allclose(got.numpy(), jax.nn.initializers.delta_orthogonal()(key, shape), atol=1e-5)
         with pytest.raises(ValueError, match="3 to 5 dimensions"):
             lm.nn.initializers.delta_orthogonal()(KEY, (4, 6))
+
+
+@pytest.mark.parametrize(
+    "rate", [np.float32([0.1, 3, 9.9, 100, np.nan]), np.array([0.5, 20.0]), np.array([2, 50])]
+)
+def test_poisson_numbers_do_not_depend_on_the_default_types(rate):
+    want = random.poisson(KEY, rate, (40, rate.size), dtype="int32")
+    with lm.default_dtypes(float="float64", int="int64"):
+        got = random.poisson(KEY, rate, (40, rate.size))
+        assert got.dtype == "int64" and np.array_equal(got, want)

@@ -259,6 +259,25 @@ def test_run_time_indices():
         lax.gather(t, idx, numbers, (1, 3), mode="wrap")
 
 
+@pytest.mark.parametrize("mode", ["clip", "fill", "promise_in_bounds"])
+def test_slices_need_not_fit_where_none_is_read(mode):
+    none = np.zeros((0, 1), np.int32)
+    rows = lax.GatherDimensionNumbers((1,), (0,), (0,))
+
+    def taken(x, i=none):
+        return lax.gather(x, i, rows, (1, 2), mode=mode)
+
+    empty = np.zeros((0, 2), np.float32)
+    assert taken(empty).shape == lm.jit(taken)(empty).shape == (0, 2) and taken(empty).dtype == "float32"
+    assert lm.vmap(taken)(np.zeros((3, 0, 2))).shape == (3, 0, 2)
+    assert lm.grad(lambda x: taken(x).sum())(empty).shape == (0, 2)
+    assert taken(np.ones((3, 1))).shape == (0, 2)  # nor the other dimensions
+    with pytest.raises(ValueError, match="slice size 1 of dimension 0 is not within its size 0"):
+        taken(empty, np.zeros((1, 1), np.int32))
+    with pytest.raises(ValueError, match="must have slice size 1, not 3"):
+        lax.gather(empty, none, rows, (3, 2), mode=mode)
+
+
 def test_random_bits_move_the_state_on():
     state = array(np.array([7, 0], np.uint64))
     after, first = lax.rng_bit_generator(state, (4,))

@@ -878,6 +878,21 @@ def test_covariances_are_no_integers():
         assert f(X, X**2, dtype="float64").dtype == np.float64
 
 
+def test_weights_of_a_covariance_take_part_in_its_type():
+    wide = np.array([0.5, 0.25, 1.0])
+    for m in (X, np.stack([X, X[::-1]])):
+        got = lnp.cov(m, aweights=wide)
+        assert got.dtype == "float64"
+        np.testing.assert_allclose(got, np.cov(m, aweights=wide), rtol=1e-13)
+        assert (
+            lnp.cov(m, aweights=wide.astype("f4")).dtype
+            == lnp.cov(m, aweights=wide.tolist()).dtype
+            == "float32"
+        )
+        assert lnp.cov(m, aweights=wide, dtype="float32").dtype == "float32"
+        assert lnp.cov(m * 1j, aweights=wide).dtype == "complex128"
+
+
 def test_a_quarter_turn_needs_a_plane():
     with pytest.raises(ValueError, match=r"rot90 turns a plane, of which an array of shape \(3,\) has none"):
         lnp.rot90(X)

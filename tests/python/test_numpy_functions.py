@@ -555,3 +555,21 @@ def test_rounding_to_more_digits_than_there_are(kind):
 def test_arguments_of_another_kind(f, kind):
     with pytest.raises(kind):
         f()
+
+
+@pytest.mark.parametrize("places", [1, 0.5, [0.0, 1.0, 3.0, 3.5, 7.0]])
+def test_slopes_at_the_ends_may_be_those_of_parabolas(places):
+    x = np.array([[1.0, 2.0, 4.5, 8.0, -3.0], [0.5, 0.0, 1.0, 7.0, 2.0]])
+    for edge_order in (1, 2):
+        f = lambda x: lnp.gradient(x, places, axis=1, edge_order=edge_order)  # noqa: E731, B023
+        want = np.gradient(x, places, axis=1, edge_order=edge_order)
+        for g in (f, lm.jit(f)):
+            np.testing.assert_allclose(g(x), want, rtol=1e-14)
+        np.testing.assert_allclose(lm.jvp(f, (x,), (x,))[1], want, rtol=1e-14)  # it is linear
+    for bad, error in ((3, ValueError), ("2", ValueError)):
+        with pytest.raises(error, match="edge_order 1 or 2"):
+            lnp.gradient(x, edge_order=bad)
+    with pytest.raises(ValueError, match="at least 3 elements along axis 0, not 2"):
+        lnp.gradient(x, edge_order=2)
+    with pytest.raises(TypeError, match="no spacing, one, or 2, not 3"):
+        lnp.gradient(x, 1.0, 2.0, 3.0)

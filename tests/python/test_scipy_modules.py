@@ -417,3 +417,83 @@ def test_limited_memory_of_complex_arguments():
     )
     slope = lm.grad(lambda z: (lnp.abs(z - to) ** 2).sum())(np.zeros(3, complex))
     np.testing.assert_allclose(first.jac, slope)
+
+
+def test_grids_may_fall():
+    up, values, points = (
+        np.array([-1.0, 0.5, 2.0, 4.0]),
+        RNG.normal(size=(4, 3)),
+        np.array([[0.1, 2.7], [3.3, 1.25], [9.0, 1.6]]),
+    )
+    for method in ("linear", "nearest"):
+        for fill in (0.5, None):
+            grid = (up[::-1], np.array([3, 2, 1]))
+            theirs = scipy.interpolate.RegularGridInterpolator(grid, values, method, False, fill)
+
+            def mine(v, p, grid=grid, method=method, fill=fill):
+                return interpolate.RegularGridInterpolator(grid, v, method, fill_value=fill)(p)
+
+            agrees(mine, theirs(points), values, points)
+            between = np.array([[3.0, 1.5], [1.25, 2.5]])
+            np.testing.assert_allclose(mine(values, between), theirs(between), rtol=1e-14)
+
+
+def test_the_nearest_point_itself_is_no_distance_away():
+    points = RNG.normal(size=(3, 2))
+    slopes = lm.grad(lambda x, p: cluster.vq.vq(x, p)[1].sum(), (0, 1))(points, points)
+    assert all((np.asarray(s) == 0).all() for s in slopes)
+    agrees(lambda x: cluster.vq.vq(x, points)[1], scipy.cluster.vq.vq(points + 0.1, points)[1], points + 0.1)
+
+
+COMPLEX = RNG.normal(size=(3, 4, 5)) + 1j * RNG.normal(size=(3, 4, 5))
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_fourier_transforms_of_lines(name):
+    x = COMPLEX.real if name in ("rfft", "ihfft") else COMPLEX
+    for args in ((), (7,), (3, 1), (None, 0, "ortho"), (4, -2, "forward")):
+        agrees(lambda x, args=args: getattr(fft, name)(x, *args), getattr(scipy.fft, name)(x, *args), x)
+
+
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
+def test_fourier_transforms_of_several_dimensions(name):
+    x = COMPLEX.real if name.startswith("rfft") else COMPLEX
+    for args in ((), ((2, 7),), ((3, 4), (0, 1), "ortho"), (None, (1,), "forward")):
+        agrees(lambda x, args=args: getattr(fft, name)(x, *args), getattr(scipy.fft, name)(x, *args), x)
+
+
+def test_frequencies_and_their_order():
+    with lm.default_dtypes(float="float64"):
+        for n in (4, 5):
+            np.testing.assert_array_equal(fft.fftfreq(n, 0.5), scipy.fft.fftfreq(n, 0.5))
+            np.testing.assert_array_equal(fft.rfftfreq(n, 0.5), scipy.fft.rfftfreq(n, 0.5))
+    agrees(fft.fftshift, scipy.fft.fftshift(COMPLEX.real), COMPLEX.real)
+    agrees(lambda x: fft.ifftshift(x, 1), scipy.fft.ifftshift(COMPLEX.real, 1), COMPLEX.real)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
+@pytest.mark.parametrize("name", ["simpson", "cumulative_trapezoid"])
+def test_rules_for_sampled_values(name, count):
+    y = RNG.normal(size=(count, 3))
+    places = np.cumsum(RNG.uniform(0.5, 2.0, size=(count, 3)), 0)
+    mine, theirs = getattr(integrate, name), getattr(scipy.integrate, name)
+    for options in (
+        {"axis": 0},
+        {"axis": -2, "dx": 0.3},
+        {"x": places, "axis": 0},
+        {"x": places[:, 1], "axis": 0},
+    ):
+        agrees(lambda y, o=options: mine(y, **o), theirs(y, **options), y)
+    agrees(lambda y, x: mine(y, x, axis=0), theirs(y, places, axis=0), y, places)
+    if name == "cumulative_trapezoid":
+        agrees(lambda y: mine(y, axis=0, initial=0), theirs(y, axis=0, initial=0), y)
+    for bad in ({"x": np.zeros(9)}, {"dx": np.ones(3)}):
+        with pytest.raises(ValueError, match=f"{name}: "):
+            mine(y, axis=0, **bad)
+    with pytest.raises(ValueError, match="at least one value"):
+        mine(np.zeros((2, 0)))
+
+
+def test_nothing_is_convolved_to_nothing():
+    for a, b in (([], [1.0, 2.0]), ([1.0], []), (np.zeros((0, 3)), np.ones((3, 3)))):
+        assert signal.fftconvolve(a, b).shape == scipy.signal.fftconvolve(a, b).shape == (0,)

@@ -83,7 +83,6 @@ REASONS = {
     ("lax.rng_bit_generator", "algorithm"): _SAME,
     ("random.bernoulli", "mode"): "None is 'low'",
     ("random.t", "shape"): _SAME,
-    ("scipy.special.zeta", "q"): "1 is what SciPy's None means",
     ("scipy.linalg.eigh_tridiagonal", "tol"): "of iterations, which are not made here",
     ("scipy.linalg.expm", "max_squarings"): "a limit; SciPy has none",
     ("scipy.linalg.invpascal", "kind"): _SAME,

@@ -462,6 +462,38 @@ def test_logsumexp_broadcasts_its_weights_first():
         )
 
 
+def test_riemanns_zeta_is_continued():
+    """Against mpmath, values and derivatives; SciPy's loses six digits near the even numbers."""
+    x = np.array(
+        [0.999, 0.9, 0.5, 0.1, 1e-9, 0, -1e-9, -0.125, -0.5, -1, -2, -3.5, -20.5, -99.99999, -170.5, -258.7]
+    )
+    with lm.default_dtypes(float="float64"):
+        for f in (special.zeta, lm.jit(special.zeta), lm.vmap(special.zeta)):
+            np.testing.assert_allclose(f(x), [float(mp.zeta(v)) for v in x], rtol=2e-14)
+        assert special.zeta(np.array([-2.0, -200.0, -1e6])).tolist() == [0, 0, 0]
+        assert special.zeta(np.array([1.0, -300.5, np.inf])).tolist() == [np.inf, -np.inf, 1]
+        assert np.isnan(special.zeta(np.array([np.nan, -np.inf]))).all()
+        assert np.isnan(special.zeta(0.5, 1.0)) and np.isnan(
+            special.zeta(0.5, 2.0)
+        )  # Hurwitz' is not continued
+        slope, bend = lm.vmap(lm.grad(special.zeta)), lm.vmap(lm.grad(lm.grad(special.zeta)))
+        near = x[2:-3]
+        with mp.workdps(30):
+            for f, n in ((slope, 1), (bend, 2)):
+                want = [float(mp.zeta(v, 1, n)) for v in near]
+                np.testing.assert_allclose(f(near), want, rtol=1e-11)
+    assert special.zeta(np.float32(0.5)).dtype == "float32"
+
+
+def test_bernoulli_numbers_beyond_floats_are_infinite():
+    with lm.default_dtypes(float="float64"):
+        b = special.bernoulli(263).numpy()
+    want = [float(mp.bernoulli(n)) for n in range(259)]
+    np.testing.assert_array_equal(b[:259], [-0.5 if n == 1 else v for n, v in enumerate(want)])
+    assert b[259:].tolist() == [0, -np.inf, 0, np.inf, 0]
+    assert special.bernoulli(40)[-1].item() == np.float32(-261082718496449122051 / 13530)
+
+
 def test_riemanns_zeta_is_the_default():
     x = np.array([2.0, 3.5, 40.0, 1.0])
     for f in (special.zeta, lm.jit(special.zeta)):
@@ -498,3 +530,17 @@ def test_associated_legendre_functions():
         special.lpmn(2, 3, z)
     with pytest.raises(ValueError, match="1-d array of places"):
         special.lpmn_values(2, 2, 0.5, False)
+
+
+def test_series_that_lose_their_digits_or_do_not_end_are_nan():
+    with lm.default_dtypes(float="float64"):
+        lost = [(100.0, 3.0, -40.0), (-54.0, 12.0, 58.0), (59.5, 10.4, -35.5)]
+        assert all(np.isnan(special.hyp1f1(*p)) for p in lost)
+        assert all(np.isnan(lm.grad(special.hyp1f1, 2)(*p)) for p in lost)
+        endless = [(1.0, 1.0, 2.0, -1e7), (0.5, 0.5, 1.0, 1 - 1e-7)]
+        assert all(np.isnan(special.hyp2f1(*p)) for p in endless)
+        near = np.array([0.9, 0.99, 0.999, 0.9999, -100.0, -5000.0])
+        want = [float(mp.hyp2f1(0.5, 1.5, 2.5, v)) for v in near]
+        np.testing.assert_allclose(special.hyp2f1(0.5, 1.5, 2.5, near), want, rtol=1e-10)
+        roots = np.array([0.26356031971814091, 12.640800844275783])  # of Laguerre's polynomial of degree 5
+        np.testing.assert_allclose(special.hyp1f1(-5.0, 1.0, roots), 0, atol=1e-12)

@@ -6,6 +6,7 @@ import jax
 import lamina as lm
 import lamina.numpy as lnp
 import lamina.scipy.stats as stats
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.stats as reference
@@ -282,3 +283,43 @@ def test_parameters_without_a_distribution_give_nan(name):
         if f == "logcdf" and whole:  # SciPy's is 0 above the support of a distribution that does not exist
             want = np.where(np.isnan(theirs.cdf(x, *shapes, *rest)), np.nan, want)
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12, err_msg=f)
+
+
+def test_students_distribution_of_many_degrees_becomes_the_normal_one():
+    """Against mpmath."""
+    mp.mp.dps = 50
+    z = np.array([-8.0, -1.1, 0.4, 2.5])
+    with lm.default_dtypes(float="float64"):
+        for df in (1e3, 1e6, 9e6, 2e7, 1e15):
+            n = mp.mpf(df)
+            tail = [mp.betainc(n / 2, 0.5, 0, n / (n + v**2), regularized=True) / 2 for v in map(mp.mpf, z)]
+            below = [float(t if v < 0 else 1 - t) for t, v in zip(tail, z)]
+            for f in (stats.t.cdf, lm.jit(stats.t.cdf)):
+                np.testing.assert_allclose(f(z, df), below, rtol=2e-9)
+            np.testing.assert_allclose(stats.t.sf(-z, df), below, rtol=2e-9)
+        for f in ("logpdf", "pdf", "cdf", "sf"):
+            got, want = getattr(stats.t, f)(z, np.inf), getattr(reference.norm, f)(z)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+        slope = lm.vmap(lm.grad(lambda z: stats.t.logpdf(z, np.inf)))(z)
+        np.testing.assert_allclose(slope, -z, rtol=1e-14)
+
+
+def test_tails_beyond_the_square_root_of_the_largest_float():
+    far = np.array([1e200, -1e200, 1e20, -1e20])
+    with lm.default_dtypes(float="float64"):
+        want = -2 * np.log(np.abs(far)) - np.log(np.pi)
+        np.testing.assert_allclose(stats.cauchy.logpdf(far), want, rtol=1e-15)
+        np.testing.assert_allclose(stats.cauchy.sf(far[2]), 1e-20 / np.pi, rtol=1e-15)
+        np.testing.assert_allclose(stats.cauchy.cdf(far[3]), 1e-20 / np.pi, rtol=1e-15)
+        np.testing.assert_allclose(lm.vmap(lm.grad(stats.cauchy.logpdf))(far), -2 / far, rtol=1e-14)
+        log_t = np.log(6 * np.sqrt(3) / np.pi) - 4 * np.log(1e200)  # 6 sqrt(3) / (pi (3 + z^2)^2)
+        np.testing.assert_allclose(stats.t.logpdf(far[:2], 3.0), log_t, rtol=1e-14)
+
+
+def test_quantiles_of_laplace():
+    q = np.array([0.0, 1e-300, 0.2, 0.5, 0.9, 1.0, -0.1, np.nan])
+    with lm.default_dtypes(float="float64"):
+        np.testing.assert_allclose(
+            stats.laplace.ppf(q, 1.0, 2.0), reference.laplace.ppf(q, 1.0, 2.0), rtol=1e-14
+        )
+        np.testing.assert_allclose(lm.vmap(lm.grad(stats.laplace.ppf))(q[2:5]), [5.0, 2.0, 10.0], rtol=1e-14)

@@ -143,3 +143,20 @@ def test_functions_made_of_the_same_are_equal():
     first, again = (lnp.frompyfunc(joined, 2, 1, identity=0) for _ in range(2))
     assert first == again and hash(first) == hash(again)
     assert first != lnp.frompyfunc(joined, 2, 1) and first != lnp.frompyfunc(max, 2, 1, identity=0)
+
+
+def test_running_sums_and_products_of_narrow_integers_do_not_wrap():
+    for x in (
+        np.array([100, -128, 127, 3], np.int8),
+        np.array([250, 3, 0, 255], np.uint8),
+        np.int32([2**30] * 4),
+    ):
+        for name in ("add", "multiply"):
+            ours, numpys = getattr(lnp, name), getattr(np, name)
+            for got, want in (
+                (ours.accumulate(x), numpys.accumulate(x)),
+                (ours.reduceat(x, [0, 2]), numpys.reduceat(x, [0, 2])),
+                (ours.accumulate(x, dtype=x.dtype), numpys.accumulate(x, dtype=x.dtype)),
+            ):
+                assert got.dtype == want.dtype and np.array_equal(got, want)
+        assert lnp.maximum.accumulate(x).dtype == lnp.subtract.accumulate(x).dtype == x.dtype

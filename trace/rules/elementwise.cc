@@ -114,6 +114,32 @@ Value atan2_slope(const At& d, int coordinate) {
   return d.b.divide(d.b.divide(coordinate ? v : u, d.b.add(d.square(u), d.square(v))), scale);
 }
 
+// x and 1 over the larger of |x| and 1, and that one: so scaled, no square overflows. What the slopes below
+// make of them does not depend on the scale, so neither do their derivatives.
+struct BesideOne {
+  Value x, one, scale;
+};
+BesideOne beside_one(const At& d) {
+  const Value larger = d.b.maximum(d.b.abs(d.x[0]), d.full(1));
+  const Value infinite = d.b.compare(larger, d.full(std::numeric_limits<double>::infinity()), "EQ");
+  const Value scale = d.b.stop_gradient(d.b.select(infinite, d.full(1), larger));
+  return {d.b.divide(d.x[0], scale), d.b.divide(d.full(1), scale), scale};
+}
+
+Value asinh_term(const At& d) {
+  if (is_complex(d.x[0].dtype())) return d.times(d.b.rsqrt(d.b.add(d.square(d.x[0]), d.full(1))));
+  const BesideOne s = beside_one(d);
+  return d.times(d.b.divide(d.b.rsqrt(d.b.add(d.square(s.x), d.square(s.one))), s.scale));
+}
+
+// Where 1 + x^2 leaves the type the slope is 0, but in float16.
+Value atan_term(const At& d) {
+  if (d.x[0].dtype() != hlo::DType::kF16) return d.over(d.b.add(d.full(1), d.square(d.x[0])));
+  const BesideOne s = beside_one(d);
+  const Value part = d.b.divide(s.one, d.b.add(d.square(s.x), d.square(s.one)));
+  return d.times(d.b.divide(part, s.scale));
+}
+
 Value convert_term(const At& d) { return d.b.convert(d.t, d.node.type()->dtype); }
 
 using Term = Value (*)(const At&);
@@ -134,8 +160,8 @@ const Row kTerms[] = {
            d.b.multiply(d.b.rsqrt(d.b.subtract(d.x[0], d.full(1))), d.b.rsqrt(d.b.add(d.x[0], d.full(1)))));
      }},
     {Op::asin, 0, [](const At& d) { return d.times(d.b.rsqrt(d.one_minus_square())); }},
-    {Op::asinh, 0, [](const At& d) { return d.times(d.b.rsqrt(d.b.add(d.square(d.x[0]), d.full(1)))); }},
-    {Op::atan, 0, [](const At& d) { return d.over(d.b.add(d.full(1), d.square(d.x[0]))); }},
+    {Op::asinh, 0, asinh_term},
+    {Op::atan, 0, atan_term},
     {Op::atanh, 0,
      [](const At& d) {
        return d.over(d.b.multiply(d.b.add(d.full(1), d.x[0]), d.b.subtract(d.full(1), d.x[0])));

@@ -10,7 +10,16 @@ from lamina._core import Tensor
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axis_of, const, describe, ints, limit, monoid, op, replacing, to_tensor
 from lamina.lax._reduce import scalar_region
-from lamina.lax._shape import concatenate, expand_dims, full, index_in_dim, reshape, slice_in_dim, squeeze
+from lamina.lax._shape import (
+    concatenate,
+    expand_dims,
+    full,
+    index_in_dim,
+    pad,
+    reshape,
+    slice_in_dim,
+    squeeze,
+)
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -153,10 +162,14 @@ def gather(
     """Slices of the operand at index vectors.
 
     `mode`: "clip" moves slices to fit, "fill" (the default) gives `fill_value` (NaN, or the smallest integer,
-    the largest unsigned one) for slices not wholly inside, "promise_in_bounds" does not check.
+    the largest unsigned one) for slices not wholly inside, "promise_in_bounds" does not check. Where there are no
+    index vectors, slices need not fit, as in JAX.
     """
     t, idx, kind = to_tensor(operand), to_tensor(start_indices), _mode(mode)
     n, sizes = GatherDimensionNumbers(*dimension_numbers), ints(slice_sizes)
+    if 0 in idx.shape[:-1] and any(s > m for s, m in zip(sizes, t.shape)):
+        more = [(0, max(s - m, 0), 0) for s, m in zip(sizes, t.shape)]
+        t = pad(t, const(0, t.dtype), more) if len(sizes) == t.ndim else t
     result = op(
         "gather",
         t,

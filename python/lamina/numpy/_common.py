@@ -95,6 +95,10 @@ def items_of(x: Any) -> list[Any]:
     return list(x) if is_several(x) and getattr(x, "ndim", 1) == 1 else [x]
 
 
+# So many arrays, recorded one by one, fill any memory.
+MOST_ARRAYS = 2**24
+
+
 class AxisError(ValueError, IndexError):
     """An axis that an array has not: an IndexError too, as in NumPy and the array API."""
 

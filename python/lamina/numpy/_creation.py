@@ -16,6 +16,7 @@ from lamina._indexing import broadcast, reshape, scalar, setitem_value
 from lamina._interop import from_dlpack
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
+    MOST_ARRAYS,
     along,
     broadcast_shapes,
     canonical_axis,
@@ -399,11 +400,15 @@ def diagflat(v: Any, k: int = 0) -> Tensor:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of a 1-d array as columns."""
+    """Powers of a 1-d array as columns. ValueError for a negative number of them."""
     t = to_tensor(x)
     if t.ndim != 1:
         raise ValueError(f"vander needs one dimension, not shape {t.shape}")
-    n = t.size if N is None else N
+    n = t.size if N is None else shape_of(N)[0]
+    if n > MOST_ARRAYS:
+        raise MemoryError(
+            f"vander: {n} columns, made one by one, do not fit in memory: {MOST_ARRAYS} at most"
+        )
     from lamina.numpy._elementwise import power
     from lamina.numpy._shape import stack
 

@@ -80,7 +80,11 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` with another element type (None: the default float), a copy; `copy` is the array API's and changes nothing."""
+    """`x` with another element type (None: the default float), a copy; `copy` is the array API's and changes nothing.
+
+    Floats become integers towards zero; those beyond the integers' range its nearest end, NaN 0, on every machine (what
+    NumPy gives there depends on the processor). Integers beyond it wrap.
+    """
     return _devices.placed(to_tensor(x, float if dtype is None else dtype), device)
 
 

@@ -517,10 +517,10 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Tensor:
 
 def polyder(p: Any, m: int = 1) -> Tensor:
     """The m-th derivative of a polynomial, highest power first."""
-    t = to_tensor(p)
-    if operator.index(m) < 0:
+    t, m = to_tensor(p), operator.index(m)
+    if m < 0:
         raise ValueError(f"polyder needs an order that is not negative, not {m}: polyint integrates")
-    for _ in range(operator.index(m)):
+    for _ in range(min(m, t.size)):
         n = t.size
         powers = to_tensor(list(range(n - 1, 0, -1))) if n > 1 else None
         t = (

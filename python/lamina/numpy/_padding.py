@@ -11,7 +11,7 @@ from lamina._indexing import broadcast, getitem
 from lamina._tensor import as_type, describe, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy import _quantiles, _reductions
-from lamina.numpy._common import op
+from lamina.numpy._common import canonical_axis, op
 from lamina.numpy._shape import concatenate, flip, squeeze, take_along
 
 _STATISTICS: dict[str, Callable[..., Tensor]] = {
@@ -173,11 +173,13 @@ def _pairs(widths: Any, ndim: int, name: str) -> list[tuple[int, int]]:
     import numpy as np
 
     if isinstance(widths, dict):
-        by_axis = {k % ndim: v for k, v in widths.items()}
+        by_axis = {canonical_axis(k, ndim): v for k, v in widths.items()}
         widths = [by_axis.get(d, (0, 0)) for d in range(ndim)]
         widths = [w if isinstance(w, (tuple, list)) else (w, w) for w in widths]
     try:
         given = np.asarray(widths)
+        if given.dtype.kind == "O" and all(isinstance(w, int) for w in given.flat):
+            raise OverflowError(f"{name} does not fit 64 bits: {widths!r}")
         if given.size and given.dtype.kind not in "biu":
             raise TypeError(f"{name} is an integer, a pair or {ndim} pairs of integers, not {widths!r}")
         return [(int(a), int(b)) for a, b in np.broadcast_to(given, (ndim, 2))]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import as_type
 from lamina.numpy._common import inexact, promote, promote_inexact
-from lamina.numpy._creation import zeros
+from lamina.numpy._creation import arange, zeros
 from lamina.numpy._elementwise import negative
 from lamina.numpy._linear import polyadd, polymul
 from lamina.numpy._shape import atleast_1d, concatenate, stack, trim_zeros
+
+_MOST_INTEGRALS = 1000
 
 __all__ = ["poly", "polydiv", "polyfit", "polyint", "polysub", "roots"]
 
@@ -25,18 +28,19 @@ def polysub(a1: Any, a2: Any) -> Tensor:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     """The m-th integral, with the constants `k` (one, or one per integration, the first for the first); default 0.
 
-    ValueError for a negative m or another number of constants.
+    ValueError for a negative m, one above 1000, whose factorial divides everything to 0, or another number of
+    constants.
     """
-    if m < 0:
-        raise ValueError(f"polyint needs an order that is not negative, not {m}")
-    (t,) = (atleast_1d(inexact(p)),)
+    m = operator.index(m)
+    if not 0 <= m <= _MOST_INTEGRALS:
+        raise ValueError(f"polyint needs an order from 0 to {_MOST_INTEGRALS}, not {m}")
+    t = atleast_1d(inexact(p))
     constants = atleast_1d(as_type(0.0 if k is None else k, t.dtype))
     if constants.size not in (1, m) and m > 0:
         raise ValueError(f"polyint: {constants.size} constants for {m} integrations")
     for i in range(m):
-        powers = stack([t[j] / (t.size - j) for j in range(t.size)]) if t.size else t
         constant = constants[i if constants.size == m else 0]
-        t = concatenate([powers, atleast_1d(constant)])
+        t = concatenate([t / arange(t.size, 0, -1, dtype=t.dtype), atleast_1d(constant)])
     return t
 
 
@@ -82,6 +86,7 @@ def polyfit(
     """
     from lamina import numpy as lnp
 
+    deg = operator.index(deg)
     xs, ys = promote_inexact(x, y)
     if xs.ndim != 1 or ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0] or deg < 0:
         raise TypeError(
@@ -130,7 +135,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Tensor:
         raise ValueError(f"roots needs a vector of coefficients, not shape {t.shape}")
     trailing = 0
     if strip_zeros:
-        nonzero = [i for i, c in enumerate(host(t, "roots without strip_zeros=False")) if c != 0]
+        nonzero = [i for i, c in enumerate(host(t, "roots without strip_zeros=False", places=True)) if c != 0]
         if not nonzero:
             return zeros((0,), "complex128" if t.dtype in ("float64", "complex128") else "complex64")
         trailing = t.size - 1 - nonzero[-1]

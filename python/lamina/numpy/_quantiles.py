@@ -17,7 +17,18 @@ from lamina.numpy._sorting import argsort, sort, take_along_axis
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
+# Where the q-quantile of n elements in order lies between two of them: at n q + alpha + q (1 - alpha - beta), counted
+# from 1 (Hyndman, Fan, "Sample quantiles in statistical packages", Am. Stat. 50, 1996).
+_CONTINUOUS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "linear": (1.0, 1.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+_STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
+_METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(
@@ -34,8 +45,8 @@ def quantile(
     """The q-quantiles (q in 0..1, any shape, dimensions of q first) over axes; NaN where a NaN is among the
     elements.
 
-    `method`: linear, lower, higher, midpoint, nearest or inverted_cdf. With inverted_cdf elements may have `weights`, of
-    the shape of `a` or of the axes.
+    `method` is one of NumPy's thirteen. With inverted_cdf elements may have `weights`, of the shape of `a` or of the
+    axes.
     """
     return _quantile(a, q, axis, method, keepdims, False, weights=weights)
 
@@ -140,6 +151,12 @@ def _quantile(
     else:
         count = None
         place = broadcast(flat_q * float(n - 1), (q.size, *x.shape[1:]))
+    share_of = flat_q * (float(n) if count is None else count)
+    if method in _CONTINUOUS and method != "linear":
+        alpha, beta = _CONTINUOUS[method]
+        last = float(n - 1) if count is None else e.maximum(count - 1, 0)
+        place = e.clip(share_of + (alpha - 1.0 + flat_q * (1.0 - alpha - beta)), 0.0, last)
+        place = broadcast(place, (q.size, *x.shape[1:]))
     low, high = ew("floor", place), ew("ceil", place)
     at = lambda p: take_along_axis(x, astype(e.clip(p, 0, float(n - 1)), "int32"), 0)  # noqa: E731
     if order is not None:
@@ -149,7 +166,12 @@ def _quantile(
         before = ew("or", compare(share[None], wanted[:, None], "LT"), compare(share, 0, "EQ")[None])
         r = at(sum(astype(before, x.dtype), 1))
     elif method == "inverted_cdf":
-        r = at(ew("ceil", flat_q * (float(n) if count is None else count)) - 1)
+        r = at(ew("ceil", share_of) - 1)
+    elif method == "closest_observation":
+        r = at(ew("round_nearest_even", share_of) - 1)
+    elif method == "averaged_inverted_cdf":
+        last = float(n - 1) if count is None else e.maximum(count - 1, 0)
+        r = 0.5 * (at(ew("ceil", share_of) - 1) + at(e.minimum(ew("floor", share_of), last)))
     elif method == "nearest":
         r = at(ew("round_nearest_even", place))
     elif method == "lower":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ from lamina.numpy._common import (
     reduce_op,
     select,
 )
+from lamina.numpy._dtypes import can_cast
 
 
 def _mask(where: Any) -> Tensor:
@@ -142,11 +144,19 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     return r if initial is None else getattr(e, name)(r, _start(initial, r.dtype))
 
 
+def _needs_initial(name: str, initial: Any, where: Any) -> None:
+    if initial is None and where is not None:
+        raise ValueError(
+            f"the {name} of no elements, which `where` may leave, does not exist; give `initial`"
+        )
+
+
 def max(
     a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
     """The largest element over axes; NaN if any is. Complex elements are ordered by their real parts, then by the
-    imaginary ones. ValueError for no elements without `initial`."""
+    imaginary ones. ValueError without `initial` for no elements, and for `where`, which may leave none."""
+    _needs_initial("maximum", initial, where)
     return _extremum(a, axis, keepdims, initial, where, True)
 
 
@@ -154,6 +164,7 @@ def min(
     a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
     """The smallest element over axes, with the order and the errors of `max`."""
+    _needs_initial("minimum", initial, where)
     return _extremum(a, axis, keepdims, initial, where, False)
 
 
@@ -230,8 +241,10 @@ def var(
     """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements.
 
     NaN where count - ddof is not positive. `mean` is that mean where it is known, with the reduced axes kept as
-    size 1. ValueError for a real `dtype` of complex elements.
+    size 1. ValueError for a real `dtype` of complex elements, and for both `ddof` and its other name `correction`.
     """
+    if correction is not None and ddof != 0:
+        raise ValueError(f"ddof ({ddof}) and correction ({correction}) say the same: give one of them")
     ddof = ddof if correction is None else correction
     if dtype is not None and to_tensor(a).dtype.kind == "c" and dtypes.canonical(dtype).kind != "c":
         raise ValueError(f"var in {dtypes.name_of(dtype)} would drop the imaginary parts of complex elements")
@@ -394,9 +407,10 @@ def nanprod(
     return prod(_no_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def _nan_extreme(a: Any, f: Any, rest: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
+def _nan_extreme(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Tensor:
     x = to_tensor(a)
-    r = f(_no_nan(x, rest(x.dtype)), axis, keepdims=keepdims, initial=initial, where=where)
+    numbers = _no_nan(x, (lowest if largest else highest)(x.dtype))
+    r = _extremum(numbers, axis, keepdims, initial, where, largest)
     if x.dtype.kind in "biu" or initial is not None:
         return r
     none = e.isnan(x) if where is None else ew("or", e.isnan(x), ew("not", _mask(where)))
@@ -412,7 +426,7 @@ def nanmax(
     where: Any = None,
 ) -> Tensor:
     """The largest element that is not NaN; NaN where all are, unless there is an `initial`."""
-    return _nan_extreme(a, max, lowest, axis, keepdims, initial, where)
+    return _nan_extreme(a, axis, keepdims, initial, where, True)
 
 
 def nanmin(
@@ -424,7 +438,7 @@ def nanmin(
     where: Any = None,
 ) -> Tensor:
     """The smallest element that is not NaN; NaN where all are, unless there is an `initial`."""
-    return _nan_extreme(a, min, highest, axis, keepdims, initial, where)
+    return _nan_extreme(a, axis, keepdims, initial, where, False)
 
 
 def _numbers(a: Any, where: Any) -> Tensor:
@@ -560,7 +574,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """The n-th difference of neighbours along an axis (of booleans: whether they differ)."""
     from lamina.numpy._shape import concatenate
 
-    x = to_tensor(a)
+    x, n = to_tensor(a), operator.index(n)
     if n < 0:
         raise ValueError(f"diff needs n >= 0, not {n}")
     if n == 0:
@@ -573,54 +587,80 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         flat = [1 if i == d else m for i, m in enumerate(x.shape)]
         x = concatenate([v if v.ndim else broadcast(v, flat) for v in parts], d)
     key = (slice(None),) * d
-    for _ in range(n):
+    for _ in range(builtins.min(n, x.shape[d])):
         later, earlier = getitem(x, (*key, slice(1, None))), getitem(x, (*key, slice(None, -1)))
         x = ew("xor" if x.dtype.kind == "b" else "subtract", later, earlier)
     return x
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
-    """Differences of neighbours of the flattened array, with values put before and after."""
+    """Differences of neighbours of the flattened array, with values put before and after.
+
+    TypeError for values of another kind: floats beside integers.
+    """
     from lamina.numpy._shape import concatenate, ravel
 
     x = diff(ravel(ary))
+    for name, v in (("to_begin", to_begin), ("to_end", to_end)):
+        if v is not None and not can_cast(to_tensor(v).dtype, x.dtype, "same_kind"):
+            raise TypeError(
+                f"ediff1d: {name} is {describe(to_tensor(v))}, which {x.dtype.name} does not hold"
+            )
     parts = [None if v is None else ravel(as_type(v, x.dtype)) for v in (to_begin, to_end)]
     return concatenate([v for v in (parts[0], x, parts[1]) if v is not None])
 
 
+def _end_slope(f0: Any, f1: Any, f2: Any, d1: Any, d2: Any) -> Any:
+    """The slope at the first of three places, d1 and d2 apart, of the parabola through them."""
+    both = d1 + d2
+    return f1 * (both / (d1 * d2)) - f0 * ((d1 + both) / (d1 * both)) - f2 * (d1 / (d2 * both))
+
+
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
+    """Central differences per axis; at the ends one-sided ones, or with `edge_order` 2 the slopes of parabolas.
+
+    Spacings are numbers or 1-d coordinates. ValueError for fewer than edge_order + 1 elements along an axis, TypeError
+    for another number of spacings than none, one, or one per axis.
+    """
     from lamina.numpy._shape import concatenate
 
-    if edge_order != 1:
-        raise NotImplementedError("gradient has edge_order 1 only")
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient has the edge_order 1 or 2, not {edge_order!r}")
     if isinstance(f, (list, tuple)):  # whose numbers take the type of the spacings
         f = promote(f, *varargs)[0]
     x = inexact(f)
     axes = list(range(x.ndim)) if axis is None else [canonical_axis(d, x.ndim) for d in items_of(axis)]
     spacing: Sequence[Any] = varargs if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
     if len(spacing) != len(axes):
-        raise ValueError(f"gradient needs no spacing, one, or {len(axes)}, not {len(varargs)}")
+        raise TypeError(f"gradient needs no spacing, one, or {len(axes)}, not {len(varargs)}")
     out = []
     for d, h in zip(axes, spacing, strict=False):
-        if x.shape[d] < 2:
-            raise ValueError(f"gradient needs at least 2 elements along axis {d}, not {x.shape[d]}")
-        cut = lambda s, v=x, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
+        if x.shape[d] <= edge_order:
+            raise ValueError(
+                f"gradient needs at least {edge_order + 1} elements along axis {d}, not {x.shape[d]}"
+            )
+
+        def cut(v: Tensor, first: int | None, stop: int | None, d: int = d) -> Tensor:
+            return getitem(v, (*(slice(None),) * d, slice(first, stop)))
+
         h = as_type(h, x.dtype) if isinstance(h, (list, tuple)) else to_tensor(h)
         if h.ndim == 0:
-            inside = (cut(slice(2, None)) - cut(slice(None, -2))) / (2.0 * h)
-            first = (cut(slice(1, 2)) - cut(slice(0, 1))) / h
-            last = (cut(slice(-1, None)) - cut(slice(-2, -1))) / h
+            inside = (cut(x, 2, None) - cut(x, None, -2)) / (2.0 * h)
+            first = (cut(x, 1, 2) - cut(x, 0, 1)) / h
+            last = (cut(x, -1, None) - cut(x, -2, -1)) / h
+            steps = broadcast(h, [x.shape[d] - 1 if i == d else 1 for i in range(x.ndim)])
         else:
             if h.shape != (x.shape[d],):
                 raise ValueError(f"coordinates of shape {h.shape} do not fit axis {d} of size {x.shape[d]}")
             steps = along(diff(inexact(h)), d, x.ndim)
             rises = diff(x, axis=d) / steps
-            ends = lambda s, v=rises, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
-            gap = lambda s, v=steps, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
-            before, after = gap(slice(None, -1)), gap(slice(1, None))
-            inside = (ends(slice(None, -1)) * after + ends(slice(1, None)) * before) / (before + after)
-            first, last = ends(slice(0, 1)), ends(slice(-1, None))
+            before, after = cut(steps, None, -1), cut(steps, 1, None)
+            inside = (cut(rises, None, -1) * after + cut(rises, 1, None) * before) / (before + after)
+            first, last = cut(rises, 0, 1), cut(rises, -1, None)
+        if edge_order == 2:
+            ends = [cut(x, i, i + 1 or None) for i in (0, 1, 2, -1, -2, -3)]
+            first = _end_slope(*ends[:3], cut(steps, 0, 1), cut(steps, 1, 2))
+            last = -_end_slope(*ends[3:], cut(steps, -1, None), cut(steps, -2, -1))
         out.append(concatenate([first, inside, last], d))
     return out[0] if len(out) == 1 else out
 
@@ -670,6 +710,12 @@ def cov(
     x = variables(m)
     if y is not None:
         x = concatenate([x, variables(y)], 0)
+    if aweights is not None and dtype is None:
+        x = astype(x, promote(x, aweights)[0].dtype)
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError(f"cov: ddof is an integer, not {ddof}")
+    if fweights is not None and to_tensor(fweights).dtype.kind not in "iu":
+        raise TypeError(f"cov: fweights are integers, not {describe(to_tensor(fweights))}")
     less = ddof if ddof is not None else 0 if bias else 1
     weights = None
     for name, w in (("fweights", fweights), ("aweights", aweights)):

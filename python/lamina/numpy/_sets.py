@@ -18,7 +18,7 @@ from lamina.numpy._common import canonical_axis, compare, ew, full_of, host, iot
 from lamina.numpy._reductions import any as any_of
 from lamina.numpy._reductions import cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
-from lamina.numpy._sorting import argsort, lexsort, nonzero, searchsorted, sort
+from lamina.numpy._sorting import _sorted, argsort, lexsort, nonzero, searchsorted, sort
 
 __all__ = [
     "intersect1d",
@@ -65,7 +65,7 @@ def unique(
         found, counts = (to_tensor(v) for v in np.unique(values, return_counts=True, axis=axis))
         return (found, astype(counts, "int32")) if return_counts else found
     if axis is None and t.dtype.kind in "fiu":
-        found = _places(values, np.asarray(argsort(to_tensor(values.ravel()))), return_inverse, equal_nan)
+        found = _places(values, return_inverse, equal_nan)
         wanted = (True, return_inverse, return_counts)
         out = [values, *(o for o, w in zip(found, wanted) if w)]
     else:
@@ -77,11 +77,22 @@ def unique(
     return found if len(found) > 1 else elements
 
 
-def _places(values: Any, order: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:
-    """Of the different ones of a NumPy array, sorted by `order`, NaN last: first places, (inverse,) numbers."""
+def _in_order(values: Any) -> tuple[Any, Any]:
+    """The elements of a NumPy vector in ascending order, equal ones in theirs, NaN last, and their places."""
     import numpy as np
 
-    ordered = values.ravel()[order]
+    if values.dtype.kind == "c":
+        order = np.argsort(values, kind="stable")
+        return values[order], order
+    ordered, order = _sorted([to_tensor(values), iota("int32", values.shape, 0)], 0)
+    return ordered.numpy(), order.numpy()
+
+
+def _places(values: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:
+    """Of the different ones of a NumPy array, in order, NaN last: first places, (inverse,) numbers."""
+    import numpy as np
+
+    ordered, order = _in_order(values.ravel())
     new = np.ones(len(order), bool)
     new[1:] = ordered[1:] != ordered[:-1]
     if equal_nan and len(order):
@@ -219,6 +230,40 @@ def _set_of_size(name: str, a: Tensor, b: Tensor, size: int, fill_value: Any, as
     return select(compare(at, n, "LT"), found, rest)
 
 
+def _set_places(name: str, values: Any, n: int, assume_unique: bool) -> Any:
+    """Where the elements of a set of values[:n] and values[n:], a NumPy array, stand first, in the set's order.
+
+    What `assume_unique` makes of elements that occur more than once is JAX's.
+    """
+    import numpy as np
+
+    ordered, order = _in_order(values)
+    if not order.size:
+        return order
+    first = order < n
+    same = ordered[1:] == ordered[:-1]
+    starts = np.flatnonzero(np.append(True, ~same))
+    if assume_unique and name == "intersect1d":
+        return order[:-1][same]
+    if assume_unique and name == "setxor1d":
+        return order[np.append(True, ~same) & np.append(~same, True)]
+    in_first, in_second = (np.logical_or.reduceat(mask, starts) for mask in (first, ~first))
+    if assume_unique and name == "setdiff1d":
+        sizes = np.diff(starts, append=order.size)
+        return np.sort(order[first & ~np.repeat(in_second, sizes)])
+    wanted = {
+        "union1d": in_first | in_second,
+        "intersect1d": in_first & in_second,
+        "setdiff1d": in_first & ~in_second,
+        "setxor1d": in_first != in_second,
+    }[name]
+    # NaN, none of which equals another here, are one element of each array, or of the union.
+    nan = np.flatnonzero(ordered[starts] != ordered[starts])
+    of_each = [nan[:1]] if name == "union1d" else [nan[mask[nan]][:1] for mask in (in_first, in_second)]
+    wanted[np.setdiff1d(nan, np.concatenate(of_each))] = False
+    return order[starts[wanted]]
+
+
 def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
     def f(
         ar1: Any,
@@ -228,8 +273,6 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
         size: int | None = None,
         fill_value: Any = None,
     ) -> Tensor:
-        import numpy as np
-
         a, b = (ravel(t) for t in promote(ar1, ar2))
         # Lists of numbers have no type of their own.
         own = ravel(to_tensor(ar1)) if name == "setdiff1d" and hasattr(ar1, "dtype") else None
@@ -237,13 +280,9 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
             chosen = _set_of_size(name, a, b, size, fill_value, assume_unique)
             return chosen if own is None else astype(chosen, own.dtype)
         both = concatenate([a, b])
-        values = host(both, name, places=True)
-        options = {} if name == "union1d" else {"assume_unique": assume_unique}
-        found = getattr(np, name)(values[: a.size], values[a.size :], **options)
         # The elements are taken where they stand first, so that they keep their derivative.
-        order = np.argsort(values, kind="stable")
-        places = order[np.searchsorted(values, found, sorter=order)]
-        return getitem(both if own is None else own, places.astype(np.int32))
+        places = _set_places(name, host(both, name, places=True), a.size, assume_unique)
+        return getitem(both if own is None else own, to_tensor(places.astype("int32")))
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc}, sorted. TypeError inside a trace, unless `size` is given."

@@ -14,7 +14,16 @@ from lamina._indexing import broadcast, getitem, scalar
 from lamina._indexing import reshape as reshape_to
 from lamina._tensor import as_type, describe, is_several, to_tensor
 from lamina.numpy import _common
-from lamina.numpy._common import canonical_axes, canonical_axis, items_of, op, promote, shape_of, sizes_of
+from lamina.numpy._common import (
+    MOST_ARRAYS,
+    canonical_axes,
+    canonical_axis,
+    items_of,
+    op,
+    promote,
+    shape_of,
+    sizes_of,
+)
 
 
 def _kept(x: Tensor, out: Tensor) -> Tensor:
@@ -285,8 +294,11 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def _number_of_parts(indices_or_sections: Any) -> int | None:
-    """None where it is the indices to cut at."""
-    return None if is_several(indices_or_sections) else operator.index(indices_or_sections)
+    """None where it is the indices to cut at. MemoryError for more parts than a list of arrays can have."""
+    parts = None if is_several(indices_or_sections) else operator.index(indices_or_sections)
+    if parts is not None and parts > MOST_ARRAYS:
+        raise MemoryError(f"{parts} parts of an array do not fit in memory: {MOST_ARRAYS} at most")
+    return parts
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:

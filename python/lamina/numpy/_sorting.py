@@ -27,6 +27,7 @@ from lamina.numpy._common import (
     in_place,
     inexact,
     iota,
+    items_of,
     known,
     op,
     places,
@@ -85,16 +86,22 @@ def _axis_of(a: Any, axis: int | None) -> tuple[Tensor, int]:
     return (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
 
 
+def _check_kind(kind: str | None) -> None:
+    if kind not in (None, "quicksort", "heapsort", "mergesort", "stable"):
+        raise ValueError(f"sort kind is 'quicksort', 'heapsort', 'mergesort' or 'stable', not {kind!r}")
+
+
 def sort(
     a: Any,
     axis: int | None = -1,
-    kind: None = None,
+    kind: str | None = None,
     order: None = None,
     *,
     stable: bool = True,
     descending: bool = False,
 ) -> Tensor:
-    """The elements in order along an axis (flattened for None); NaN last. Always stable."""
+    """The elements in order along an axis (flattened for None); NaN last. Always stable, whatever the `kind`."""
+    _check_kind(kind)
     t, d = _axis_of(a, axis)
     return _core.set_weak(_sorted([t], d, descending=descending)[0], t.weak_type)
 
@@ -102,14 +109,15 @@ def sort(
 def argsort(
     a: Any,
     axis: int | None = -1,
-    kind: None = None,
+    kind: str | None = None,
     order: None = None,
     *,
     stable: bool = True,
     descending: bool = False,
     dtype: Any = None,
 ) -> Tensor:
-    """The positions that sort the elements, int32 (or of `dtype`). Always stable."""
+    """The positions that sort the elements, int32 (or of `dtype`). Always stable, whatever the `kind`."""
+    _check_kind(kind)
     t, d = _axis_of(a, axis)
     return _sorted([t, iota("int32" if dtype is None else dtype, t.shape, d)], d, descending=descending)[1]
 
@@ -467,13 +475,17 @@ def _sizes_of(shape: Any) -> tuple[int, ...] | None:
     return tuple(shape_of(shape))
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """Flat indices as one index per dimension.
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """Flat indices as one index per dimension, of which the last runs fastest (`order` "F": the first).
 
     ValueError for indices out of range that are known; inside `jit` negative ones count from the end, and those outside
     give the first or last element. Sizes may be traced there, one by one. The result has the type of `indices`, of
     which numbers make the default one.
     """
+    if order not in ("C", "F"):
+        raise ValueError(f"order must be 'C' or 'F', not {order!r}")
+    if order == "F":
+        return unravel_index(indices, tuple(reversed(items_of(shape))))[::-1]
     given = _integers(indices, "unravel_index")
     flat = astype(given, "int32") if given.dtype.itemsize < 4 else given
     dims = _sizes_of(shape)
@@ -517,6 +529,7 @@ def ravel_multi_index(
             f"ravel_multi_index needs one index and one mode per dimension: {len(multi_index)} indices and "
             f"{len(modes)} modes for {len(dims)} dimensions"
         )
+    dims = shape_of(dims)
     given = [_integers(i, "ravel_multi_index") for i in multi_index]
     small = math.prod(dims) < 2**31 and all(i.dtype.itemsize < 4 or i.dtype == "int32" for i in given)
     parts = []

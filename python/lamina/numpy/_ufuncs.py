@@ -132,9 +132,11 @@ class ufunc(metaclass=_HasMethods):
         return reshape(out_, [1 if d in axes else n for d, n in enumerate(shape)]) if keepdims else out_
 
     def _counted(self, a: Any) -> Tensor:
-        """An array, of which sums and products are taken: truth values are numbers to them."""
+        """An array, of which sums and products are taken in the type of `reduce`: truth values are numbers to them."""
         x = to_tensor(a)
-        return astype(x, default_int()) if x.dtype == "bool" and self._reduces in _NUMBERS else x
+        if self._reduces not in _NUMBERS or x.dtype.kind not in "biu":
+            return x
+        return astype(x, {"b": default_int(), "i": "int64", "u": "uint64"}[x.dtype.kind])
 
     def _lined(self, x: Tensor, axes: list[int]) -> Tensor:
         """The axes as the first one, in row-major order."""

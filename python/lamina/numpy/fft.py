@@ -92,6 +92,8 @@ def _transform(
 def _along_one(what: str, kind: str, a: Any, n: int | None, axis: int, norm: str | None) -> Tensor:
     if isinstance(axis, (list, tuple)):
         raise ValueError(f"{what} needs one axis, not {axis}: {what}n transforms along several")
+    if n is not None and operator.index(n) < 1:
+        raise ValueError(f"{what} needs a length of at least 1, not {n}")
     return _transform(what, kind, a, None if n is None else [n], [operator.index(axis)], norm)
 
 

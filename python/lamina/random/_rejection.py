@@ -300,7 +300,7 @@ def _knuth(key: Tensor, rate: Tensor, name: str) -> Tensor:
     def step(k: Tensor, rng: Tensor, total: Tensor) -> list[Tensor]:
         rng, fresh = _two(rng)
         k = select(compare(total, -rate, "GT"), k + 1, k)
-        return [k, rng, total + lax.log(uniform(fresh, shape))]
+        return [k, rng, total + lax.log(uniform(fresh, shape, "float32"))]
 
     start = [full_of(0, name, shape), key, full_of(0.0, "float32", shape)]
     return _repeat(start, lambda k, rng, total: compare(total, -rate, "GT").any(), step)[0] - 1
@@ -317,7 +317,7 @@ def _transformed_poisson(key: Tensor, rate: Tensor, name: str) -> Tensor:
     def step(out: Tensor, accepted: Tensor, rng: Tensor) -> list[Tensor]:
         keys = split(rng, 3)
         rng, key_u, key_v = (lax.index_in_dim(keys, i, 0, False) for i in range(3))
-        u, v = uniform(key_u, shape) - 0.5, uniform(key_v, shape)
+        u, v = uniform(key_u, shape, "float32") - 0.5, uniform(key_v, shape, "float32")
         us = 0.5 - lax.abs(u)
         k = lax.floor((2 * a / us + b) * u + rate + 0.43)
         s = lax.log(v * inverse_alpha / (a / (us * us) + b))

@@ -1,24 +1,77 @@
-"""Discrete cosine transforms along axes, of complex arrays part by part; names and meanings as in scipy.fft.
+"""Fourier transforms, those of lamina.numpy.fft, and discrete cosine transforms along axes, of complex arrays part by
+part; names and meanings as in scipy.fft.
 
-Type 2 is y[k] = 2 sum_n x[n] cos(pi k (2n + 1) / (2N)), type 3 its inverse times 2N. `norm` is "backward" (or None),
-where the inverses divide by 2N, or "ortho", where the transforms are orthogonal. They are computed by a Fourier
-transform of twice the length (Oppenheim, Schafer, "Discrete-time signal processing", 2010, section 8.8), with
-derivatives.
+Cosine transforms: type 2 is y[k] = 2 sum_n x[n] cos(pi k (2n + 1) / (2N)), type 3 its inverse times 2N. `norm` is
+"backward" (or None), where the inverses divide by 2N, or "ortho", where the transforms are orthogonal. They are computed
+by a Fourier transform of twice the length (Oppenheim, Schafer, "Discrete-time signal processing", 2010, section 8.8),
+with derivatives.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _missing, _results
 from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina.lax import complex as complex_of
+from lamina.numpy import fft as _numpys
 from lamina.numpy._common import along, canonical_axis, inexact
+from lamina.numpy.fft import fftfreq, fftshift, ifftshift, rfftfreq
 
-__all__ = ["dct", "dctn", "idct", "idctn"]
+_LINES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+_PLANES = ("fft2", "ifft2", "rfft2", "irfft2")
+_SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
+
+
+def _along_one(name: str) -> Callable[..., Tensor]:
+    transform = getattr(_numpys, name)
+
+    def f(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+        return transform(x, n, axis, norm)
+
+    return _named(f, name, transform)
+
+
+def _along_many(name: str, default: tuple[int, ...] | None) -> Callable[..., Tensor]:
+    transform = getattr(_numpys, name)
+
+    def f(
+        x: Any,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = default,
+        norm: str | None = None,
+    ) -> Tensor:
+        return transform(x, s, axes, norm)
+
+    return _named(f, name, transform)
+
+
+def _named(f: Callable[..., Tensor], name: str, like: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = like.__doc__
+    return f
+
+
+globals().update({name: _along_one(name) for name in _LINES})
+globals().update({name: _along_many(name, (-2, -1)) for name in _PLANES})
+globals().update({name: _along_many(name, None) for name in _SEVERAL})
+
+__all__ = [
+    "dct",
+    "dctn",
+    "fftfreq",
+    "fftshift",
+    "idct",
+    "idctn",
+    "ifftshift",
+    "rfftfreq",
+    *_LINES,
+    *_PLANES,
+    *_SEVERAL,
+]
 
 
 def _resized(x: Tensor, n: int | None, axis: int) -> Tensor:

@@ -27,9 +27,9 @@ def _known(method: str) -> str:
 class RegularGridInterpolator:
     """Values on a grid as a function of points between, differentiable by the points and the values.
 
-    `points`: an increasing 1-d array of two places or more per dimension of the grid; `values` [grid, ...]; `method` is
-    "linear" or "nearest". Outside the grid it is `fill_value` (NaN), or goes on as at the border where that is None.
-    It is a container of its arrays, so that it passes through transforms. ValueError where shapes do not fit;
+    `points`: a rising or falling 1-d array of two places or more per dimension of the grid; `values` [grid, ...];
+    `method` is "linear" or "nearest". Outside the grid it is `fill_value` (NaN), or goes on as at the border where that
+    is None. It is a container of its arrays, so that it passes through transforms. ValueError where shapes do not fit;
     NotImplementedError for `bounds_error`, since points may be unknown.
 
     >>> f = RegularGridInterpolator((x, y), values)
@@ -75,14 +75,15 @@ class RegularGridInterpolator:
             raise ValueError(f"points of shape {x.shape} for a grid of {n} dimensions")
         near, outside = [], lnp.zeros(x.shape[:-1], bool)
         for d, g in enumerate(self.grid):
-            c = x[..., d]
+            up = lnp.where(g[0] <= g[-1], 1, -1)  # a falling grid is a rising one of the other sign
+            c, g = x[..., d] * up, inexact(g) * up
             i = lnp.clip(lnp.searchsorted(g, c) - 1, 0, g.size - 2)
             part = (c - g[i]) / (g[i + 1] - g[i])
             outside = outside | (c < g[0]) | (c > g[-1])
             near.append(
                 [(i, 1 - part), (i + 1, part)]
                 if method == "linear"
-                else [(lnp.where(part <= 0.5, i, i + 1), 1.0)]
+                else [(lnp.where((part < 0.5) | ((part == 0.5) & (up > 0)), i, i + 1), 1.0)]
             )
         rest = (None,) * (self.values.ndim - n)
         total = None

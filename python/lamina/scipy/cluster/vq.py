@@ -25,7 +25,8 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Tensor, Ten
         x, points = x[:, None], points[:, None]
     squares = lnp.sum(lnp.square(lnp.abs(x[:, None, :] - points[None])), -1)
     nearest = lnp.argmin(squares, axis=-1)
-    return nearest, lnp.sqrt(lnp.take_along_axis(squares, nearest[:, None], -1)[:, 0])
+    # Norms, whose derivative is 0 at the point itself.
+    return nearest, lnp.linalg.norm(x - points[nearest], axis=-1)
 
 
 _results.own(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from lamina import dtypes
@@ -12,9 +13,24 @@ from lamina._indexing import getitem, reshape
 from lamina._tensor import describe, to_tensor
 from lamina.numpy._common import as_operands, broadcast_shapes, default_float, iota, promote, promote_inexact
 from lamina.numpy._creation import array, eye, zeros
-from lamina.numpy._elementwise import conj, where
+from lamina.numpy._elementwise import bitwise_count, conj, sqrt, where
 from lamina.numpy._padding import pad
 from lamina.numpy._shape import broadcast_to, concatenate, flip, stack
+
+# More rows fill no memory there is; with more of exact integers Python is busy for minutes.
+_MOST_ROWS, _MOST_EXACT, _MOST_EXACT_PRODUCTS = 2**24, 1000, 250
+
+
+def _rows(n: Any, what: str, most: int = _MOST_ROWS, least: int = 0) -> int:
+    """A number of rows. ValueError outside least ... most; MemoryError where none would do."""
+    n = operator.index(n)
+    if n < least:
+        raise ValueError(f"{what}: n is at least {least}, not {n}")
+    if n > _MOST_ROWS:
+        raise MemoryError(f"{what} of {n} rows and columns does not fit in memory")
+    if n > most:
+        raise ValueError(f"{what} is made of exact integers, with at most {most} rows, not {n}")
+    return n
 
 
 def block_diag(*arrs: Any) -> Tensor:
@@ -151,11 +167,11 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Tensor:
         raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}")
     if dtype is not None and dtypes.canonical(dtype).kind != "c":
         raise ValueError(f"dft: dtype is a complex type, not {dtypes.name_of(dtype)}")
-    n = operator.index(n)
+    n = _rows(n, "dft")
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
-    roots = [complex(*_root(k, n)) / divisor for k in range(n)]
-    rows = [[roots[i * j % n] for j in range(n)] for i in range(n)]
-    return array(rows, dtype="complex64" if dtype is None else dtype)
+    roots = array([complex(*_root(k, n)) / divisor for k in range(n)], dtype or "complex64")
+    i, j = (at.astype("int64") for at in _places(n, n))
+    return _by_index(roots, i * j % max(n, 1))
 
 
 def _root(k: int, n: int) -> tuple[float, float]:
@@ -166,70 +182,81 @@ def _root(k: int, n: int) -> tuple[float, float]:
 
 def hadamard(n: int, dtype: Any = int) -> Tensor:
     """Sylvester's matrix of ones and minus ones with orthogonal rows, for n a power of two."""
-    n = operator.index(n)
-    if n < 1 or n & (n - 1):
+    n = _rows(n, "hadamard", least=1)
+    if n & (n - 1):
         raise ValueError(f"hadamard: n is a power of two, not {n}")
-    rows = [[1 - 2 * ((i & j).bit_count() & 1) for j in range(n)] for i in range(n)]
-    return array(rows, dtype="int32" if dtype is int else dtype)
+    i, j = _places(n, n)
+    return (1 - 2 * (bitwise_count(i & j).astype("int32") & 1)).astype("int32" if dtype is int else dtype)
 
 
 def helmert(n: int, full: bool = False) -> Tensor:
     """Helmert's matrix of n columns, without its constant first row unless `full`."""
-    n = operator.index(n)
-    if n < 1:
-        raise ValueError(f"helmert: n is at least 1, not {n}")
-    rows = [[1 / math.sqrt(n)] * n] if full else []
-    for i in range(1, n):
-        size = math.sqrt(i * (i + 1))
-        rows.append([1 / size] * i + [-i / size] + [0.0] * (n - i - 1))
-    return array(rows, dtype=default_float()) if rows else zeros((0, n))
+    n = _rows(n, "helmert", least=1)
+    i, j = (at.astype("float64") for at in _places(n, n))
+    rows = where(j < i, 1, where(j == i, -i, 0)) / sqrt(i * (i + 1))
+    rows = where(i == 0, 1 / math.sqrt(n), rows).astype(default_float())
+    return rows if full else rows[1:]
 
 
 def hilbert(n: int) -> Tensor:
     """The matrix of 1 / (i + j + 1)."""
-    i, j = _places(operator.index(n), operator.index(n))
+    n = _rows(n, "hilbert")
+    i, j = _places(n, n)
     return 1 / (i + j + 1).astype(default_float())
 
 
+def _of_integers(rows: Sequence[Sequence[int]]) -> Tensor:
+    """The matrix of these numbers as floats, infinite where they are too large."""
+
+    def rounded(x: int) -> float:
+        try:
+            return float(x)
+        except OverflowError:
+            return math.inf if x > 0 else -math.inf
+
+    if not rows:
+        return zeros((0, 0))
+    return array([[rounded(x) for x in row] for row in rows], "float64").astype(default_float())
+
+
 def invhilbert(n: int) -> Tensor:
-    """The inverse of `hilbert`, of integers rounded to floats."""
-    n, c = operator.index(n), math.comb
-    rows = [
+    """The inverse of `hilbert`, of integers rounded to floats. ValueError for more than 1000 rows."""
+    n, c = _rows(n, "invhilbert", _MOST_EXACT), math.comb
+    return _of_integers(
         [
-            float(
+            [
                 (-1) ** (i + j) * (i + j + 1) * c(n + i, n - j - 1) * c(n + j, n - i - 1) * c(i + j, i) ** 2
-            )
-            for j in range(n)
+                for j in range(n)
+            ]
+            for i in range(n)
         ]
-        for i in range(n)
-    ]
-    return array(rows, dtype=default_float()) if n else zeros((0, 0))
+    )
 
 
-def _triangle(n: int, kind: str | None, what: str, signed: bool) -> list[list[int]]:
-    n = operator.index(n)
+def _triangle(n: int, kind: str | None, what: str, signed: bool) -> Tensor:
+    n = _rows(n, what, _MOST_EXACT_PRODUCTS if signed else _MOST_EXACT)
     if kind not in (None, "symmetric", "lower", "upper"):
         raise ValueError(f"{what}: kind is 'symmetric', 'lower' or 'upper', not {kind!r}")
     low = [[math.comb(i, j) * ((-1) ** (i + j) if signed else 1) for j in range(n)] for i in range(n)]
-    up = [list(column) for column in zip(*low)] if n else []
-    if kind == "lower":
-        return low
-    if kind == "upper":
-        return up
-    first, second = (up, low) if signed else (low, up)
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*second)] for row in first]
+    up = [list(column) for column in zip(*low)]
+    if kind in ("lower", "upper"):
+        return _of_integers(low if kind == "lower" else up)
+    if not signed:
+        return _of_integers([[math.comb(i + j, i) for j in range(n)] for i in range(n)])
+    return _of_integers([[sum(x * y for x, y in zip(row, column)) for column in up] for row in up])
 
 
 def pascal(n: int, kind: str | None = None) -> Tensor:
-    """Pascal's matrix of binomial coefficients, as floats: symmetric, or its lower or upper triangle."""
-    rows = _triangle(n, kind, "pascal", False)
-    return array(rows, dtype=default_float()) if rows else zeros((0, 0))
+    """Pascal's matrix of binomial coefficients, as floats: symmetric, or its lower or upper triangle.
+
+    ValueError for more than 1000 rows.
+    """
+    return _triangle(n, kind, "pascal", False)
 
 
 def invpascal(n: int, kind: str | None = None) -> Tensor:
-    """The inverse of `pascal`."""
-    rows = _triangle(n, kind, "invpascal", True)
-    return array(rows, dtype=default_float()) if rows else zeros((0, 0))
+    """The inverse of `pascal`. ValueError for more than 250 rows."""
+    return _triangle(n, kind, "invpascal", True)
 
 
 def leslie(f: Any, s: Any) -> Tensor:

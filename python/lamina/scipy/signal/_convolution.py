@@ -90,6 +90,8 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int
             raise ValueError(f"fftconvolve: shapes {a.shape} and {b.shape} do not broadcast along axis {d}")
     if mode == "valid" and not _covers(a, b, where, "fftconvolve"):
         a, b = b, a
+    if a.size == 0 or b.size == 0:
+        return lnp.zeros((0,), a.dtype)  # of one dimension, as SciPy's
     sizes = [a.shape[d] + b.shape[d] - 1 for d in where]
     if not where:
         return a * b

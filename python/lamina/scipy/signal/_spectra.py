@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,12 +103,12 @@ def _window(window: Any, n: int | None, dtype: Any) -> Tensor:
 def _segments(window: Any, nperseg: int | None, length: int, dtype: Any) -> tuple[Tensor, int]:
     """The window and its length: that of an array, else 256, at most the signal's."""
     if isinstance(window, (str, tuple)):
-        n = 256 if nperseg is None else int(nperseg)
+        n = 256 if nperseg is None else operator.index(nperseg)
         if n < 1:
             raise ValueError(f"nperseg is at least 1, not {n}")
         n = min(n, length)
         return _window(window, n, dtype), n
-    w = _window(window, None if nperseg is None else int(nperseg), dtype)
+    w = _window(window, None if nperseg is None else operator.index(nperseg), dtype)
     if w.size > length:
         raise ValueError(f"the window has {w.size} points, the signal {length}")
     return w, w.size
@@ -176,8 +177,8 @@ class _Spectrum:
     ) -> None:
         real = lnp.finfo(dtype).dtype
         self.window, self.n = _segments(window, nperseg, length, real)
-        self.overlap = self.n // 2 if noverlap is None else int(noverlap)
-        self.nfft = self.n if nfft is None else int(nfft)
+        self.overlap = self.n // 2 if noverlap is None else operator.index(noverlap)
+        self.nfft = self.n if nfft is None else operator.index(nfft)
         if self.nfft < self.n:
             raise ValueError(f"nfft ({self.nfft}) is less than a segment's length ({self.n})")
         if not 0 <= self.overlap < self.n:
@@ -350,9 +351,9 @@ def istft(
         raise ValueError("istft: time_axis and freq_axis are the same")
     z = lnp.moveaxis(z, (freq, time), (-1, -2))  # [..., segment, frequency]
     whole = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]
-    n = whole if nperseg is None else int(nperseg)
-    size = int(nfft) if nfft is not None else whole + (input_onesided and n == whole + 1)
-    overlap = n // 2 if noverlap is None else int(noverlap)
+    n = whole if nperseg is None else operator.index(nperseg)
+    size = operator.index(nfft) if nfft is not None else whole + (input_onesided and n == whole + 1)
+    overlap = n // 2 if noverlap is None else operator.index(noverlap)
     if n < 1 or size < n:
         raise ValueError(f"istft: segments of {n} elements and transforms of {size}")
     if not 0 <= overlap < n:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -170,12 +171,11 @@ def _factorial(n: Any) -> Tensor:
 def multigammaln(a: Any, d: Any) -> Tensor:
     """log of the multivariate gamma function of dimension d, a Python integer.
 
-    ValueError for d < 1, or above a million.
+    ValueError for d < 1, above a million, or between two integers.
     """
-    d = int(d)
-    if not 1 <= d <= 10**6:
+    if d != d or not 1 <= d <= 10**6 or d != int(d):
         raise ValueError(f"multigammaln needs a dimension of at least 1 and at most a million, not {d}")
-    return _multigammaln(a, d=d)
+    return _multigammaln(a, d=int(d))
 
 
 @in_float64
@@ -356,6 +356,7 @@ _MACLAURIN = (
 
 
 def _zeta_forward(s: Tensor, q: Tensor) -> Tensor:
+    """Of s >= -1/8: below 1 it is the continuation."""
     minus = -s
     whole_s = compare(s, ew("floor", s), "EQ")
     below = ew("and", compare(q, 0.0, "LT"), compare(q, -1e4, "GT"))
@@ -388,7 +389,6 @@ def _zeta_forward(s: Tensor, q: Tensor) -> Tensor:
     at_infinity = select(compare(q, 1.0, "EQ"), 1.0, select(compare(q, 1.0, "GT"), 0.0, math.inf))
     total = select(compare(s, math.inf, "EQ"), at_infinity, total)
     total = select(compare(s, 1.0, "EQ"), math.inf, total)
-    total = select(compare(s, 1.0, "LT"), math.nan, total)
     return select(ew("or", compare(s, s, "NE"), compare(q, q, "NE")), math.nan, total)
 
 
@@ -429,12 +429,36 @@ def _zeta(s: Tensor, q: Tensor) -> Tensor:
     return _zeta_slope(0)(s, q)
 
 
-_hurwitz = in_float64(_zeta)
+@in_float64
+def _hurwitz(x: Any, q: Any) -> Tensor:
+    return _zeta(x, q) * select(compare(x, 1.0, "LT"), math.nan, number(1, x))
 
 
-def zeta(x: Any, q: Any = 1.0) -> Tensor:
-    """Hurwitz' zeta function, the sum of (k + q)^-x over k = 0, 1, ...; Riemann's for q = 1. NaN for x < 1."""
-    return _hurwitz(x, q)
+def _sine_of_quarters(s: Tensor) -> Tensor:
+    """sin(pi s / 2), exactly 0 at the even numbers."""
+    r = s - 4.0 * ew("round_nearest_even", 0.25 * s)
+    r = select(compare(r, 1.0, "GT"), 2.0 - r, select(compare(r, -1.0, "LT"), -2.0 - r, r))
+    return ew("sine", (0.5 * math.pi) * r)
+
+
+@in_float64
+def _riemann(x: Any) -> Tensor:
+    """By the functional equation where x < -1/8 (DLMF 25.4.2, with the gamma function's duplication 5.5.5)."""
+    left = compare(x, -0.125, "LT")
+    s = safe(x, left, -1.0)
+    sine, other = _sine_of_quarters(s), 1.0 - s
+    half = ew("minimum", 0.5 * other, 500.0)  # beyond 130 the product is infinite
+    scale = ew("power", number(math.pi, s), -half)
+    size = (_gamma(half) * scale) * (_gamma(half + 0.5) * scale) / math.sqrt(math.pi)
+    zero = ew("and", compare(sine, 0.0, "EQ"), compare(size, math.inf, "EQ"))
+    reflected = select(zero, 0.0, sine * size * _zeta(other, number(1, s)))
+    return select(left, reflected, _zeta(safe(x, ew("not", left), 2.0), number(1, s)))
+
+
+def zeta(x: Any, q: Any = None) -> Tensor:
+    """Riemann's zeta function, continued to x < 1; with `q` that of Hurwitz, the sum of (k + q)^-x over
+    k = 0, 1, ..., NaN for x < 1."""
+    return _riemann(x) if q is None else _hurwitz(x, q)
 
 
 def _polygamma_forward(order: Tensor, x: Tensor) -> Tensor:
@@ -702,27 +726,37 @@ def betainc(a: Any, b: Any, x: Any) -> Tensor:
     return _betainc_slope(0, 0)(a, b, x)
 
 
-def bernoulli(n: int) -> Tensor:
-    """The Bernoulli numbers B_0 ... B_n (B_1 = -1/2), float32[n + 1]. n is a Python integer."""
+# The last Bernoulli number that float64 holds.
+_LAST_BERNOULLI = 258
+
+
+@functools.cache
+def _bernoulli_numbers() -> list[float]:
+    """B_0 ... B_258, rounded once, by their recurrence (DLMF 24.5.3)."""
     from fractions import Fraction
 
-    numbers: list[Fraction] = []
-    for m in range(int(n) + 1):
-        if m % 2 and m > 1:
-            numbers.append(Fraction(0))
-            continue
-        numbers.append(
-            Fraction(1)
-            if m == 0
-            else -sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1)
-        )
-    from lamina import numpy as lnp
+    numbers = [Fraction(1)]
+    for m in range(1, _LAST_BERNOULLI + 1):
+        terms = (math.comb(m + 1, k) * numbers[k] for k in range(m) if numbers[k])
+        numbers.append(Fraction(0) if m % 2 and m > 1 else -sum(terms, Fraction(0)) / (m + 1))
+    return [float(b) for b in numbers]
 
-    largest = float(lnp.finfo(default_float()).max)
-    return lnp.array(
-        [float(b) if abs(b) < largest else (math.inf if b > 0 else -math.inf) for b in numbers],
-        dtype=default_float(),
-    )
+
+def bernoulli(n: int) -> Tensor:
+    """The Bernoulli numbers B_0 ... B_n (B_1 = -1/2), float32[n + 1], infinite where they are too large.
+
+    n is a Python integer; ValueError for a negative one.
+    """
+    import numpy as np
+
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"bernoulli needs n >= 0, not {n}")
+    known = np.array(_bernoulli_numbers()[: n + 1])
+    more = max(n - _LAST_BERNOULLI, 0)
+    beyond = np.tile([0.0, -math.inf, 0.0, math.inf], -(-more // 4))[:more]
+    with np.errstate(over="ignore"):
+        return to_tensor(np.concatenate([known, beyond]).astype(default_float()))
 
 
 __all__ = [

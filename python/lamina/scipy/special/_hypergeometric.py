@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from lamina.scipy.special._common import differentiable, in_float64, number, saf
 from lamina.scipy.special._gamma import gamma as _gamma
 
 _EPS = 2.0**-54
-_MOST = 20000
+_MOST = 200_000
 
 
 def _and(*conditions: Tensor) -> Tensor:
@@ -32,13 +33,23 @@ def _natural(x: Tensor) -> Tensor:
 
 
 def _sum(above: Sequence[Tensor], below: Sequence[Tensor], x: Tensor, by: int | None = None) -> Tensor:
-    """The sum of x^n / n! times rising factorials; with `by`, its derivative by that one of above and below."""
+    """The sum of x^n / n! times rising factorials; with `by`, its derivative by that one of above and below.
+
+    NaN where `_MOST` terms are not enough, or are so much larger than their sum that it has no four digits.
+    """
     parameters = [*above, *below]
     wanted = number(0, x) if by is None else parameters[by]
     sign = -1.0 if by is not None and by >= len(above) else 1.0
 
     def step(
-        n: Tensor, term: Tensor, slope: Tensor, total: Tensor, last: Tensor, x: Tensor, *p: Tensor
+        n: Tensor,
+        term: Tensor,
+        slope: Tensor,
+        total: Tensor,
+        last: Tensor,
+        largest: Tensor,
+        x: Tensor,
+        *p: Tensor,
     ) -> Any:
         ratio = x / (n + 1.0)
         for v in p[: len(above)]:
@@ -52,17 +63,22 @@ def _sum(above: Sequence[Tensor], below: Sequence[Tensor], x: Tensor, by: int | 
             slope = slope * ratio + term * rest
         term = term * ratio
         added = term if by is None else slope
-        return [n + 1.0, term, slope, total + added, ew("maximum", ew("abs", added), ew("abs", term)), x, *p]
+        last = ew("maximum", ew("abs", added), ew("abs", term))
+        return [n + 1.0, term, slope, total + added, last, ew("maximum", largest, ew("abs", added)), x, *p]
 
     one, zero = number(1, x), number(0, x)
-    state = [zero, one, zero, one if by is None else zero, one, x, *parameters, wanted]
+    state = [zero, one, zero, one if by is None else zero, one, one, x, *parameters, wanted]
     least = functools.reduce(lambda a, b: ew("maximum", a, b), [ew("abs", v) for v in parameters])
 
     def go_on(n: Tensor, term: Tensor, slope: Tensor, total: Tensor, last: Tensor, *rest: Tensor) -> Tensor:
         small = compare(last, _EPS * ew("abs", total), "GT")
         return ew("or", small, _and(compare(n, least, "LT"), compare(term, 0.0, "NE")))
 
-    return iterate(state, go_on, step, _MOST)[3]
+    found = iterate(state, go_on, step, _MOST)
+    total, largest = found[3], found[5]
+    lost = _and(compare(largest * 2.0**-53, 1e-3, "GT"), compare(largest * 2.0**-40, ew("abs", total), "GT"))
+    wrong = ew("or", go_on(*found), lost)
+    return select(wrong, math.nan, total)
 
 
 # --- 1F1 ---
@@ -122,7 +138,7 @@ _hyp1f1 = differentiable(
 
 @in_float64
 def hyp1f1(a: Any, b: Any, x: Any) -> Tensor:
-    """Kummer's confluent hypergeometric function 1F1(a, b, x)."""
+    """Kummer's confluent hypergeometric function 1F1(a, b, x); NaN where its series loses all digits."""
     return _hyp1f1(a, b, x)
 
 
@@ -179,7 +195,10 @@ _hyp2f1 = differentiable(
 
 @in_float64
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Tensor:
-    """Gauss' hypergeometric function 2F1(a, b, c, x) of real x <= 1; infinite beyond, where it does not end."""
+    """Gauss' hypergeometric function 2F1(a, b, c, x) of real x <= 1; infinite beyond, where it does not end.
+
+    NaN next to 1 and far below 0, where its series does not end in time, and where it loses all digits.
+    """
     return _hyp2f1(a, b, c, x)
 
 
@@ -232,6 +251,9 @@ def owens_t(h: Any, a: Any) -> Tensor:
 # --- spherical harmonics ---
 
 
+_MOST_DEGREES = 10**5
+
+
 def sph_harm_y(
     n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
 ) -> Tensor:
@@ -242,6 +264,9 @@ def sph_harm_y(
     """
     if diff_n is not None:
         raise NotImplementedError("sph_harm_y has no diff_n: take derivatives by lamina.jvp or lamina.grad")
+    for name, v in (("n", to_tensor(n)), ("m", to_tensor(m))):
+        if v.dtype.kind == "c" or (v.dtype.kind == "f" and _core.forceable(v) and (numpy(v) % 1 != 0).any()):
+            raise TypeError(f"sph_harm_y: {name} is an integer, not {v}")
     degree, order = (astype(to_tensor(v), "int32") for v in (n, m))
     beside = [v for v in (n, m) if to_tensor(v).dtype.kind == "f"]
     x, turn, *_ = promote_inexact(theta, phi, *beside)
@@ -251,6 +276,8 @@ def sph_harm_y(
         if not _core.forceable(degree):
             raise TypeError("sph_harm_y needs n_max where the degrees n are not known: the greatest of them")
         n_max = int(numpy(degree).max(initial=0))
+    if operator.index(n_max) > _MOST_DEGREES:
+        raise ValueError(f"sph_harm_y goes up degree by degree, to {_MOST_DEGREES} at most, not {n_max}")
     size = ew("abs", order)
     sine, cosine = ew("abs", ew("sine", x)), ew("cosine", x)
     top = number(0.5 / math.sqrt(math.pi), x)

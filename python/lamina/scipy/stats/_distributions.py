@@ -35,6 +35,14 @@ def _log1p(x: Tensor) -> Tensor:
     return ew("log_plus_one", x)
 
 
+def _log1p_square(x: Tensor) -> Tensor:
+    """log(1 + x^2), also where the square leaves float64."""
+    size = ew("abs", x)
+    far = compare(size, 1e8, "GT")
+    near = _log1p(ew("multiply", *[safe(x, ew("not", far), 1.0)] * 2))
+    return select(far, 2.0 * _log(safe(size, far, 1.0)), near)
+
+
 class _Distribution:
     """Functions of z, x moved and scaled, and of the shape parameters, which are the arguments of `log_density`.
 
@@ -303,12 +311,19 @@ laplace = Continuous(
     sf=lambda z: _laplace_below(-z),
     logcdf=lambda z: _laplace_log_below(z),
     logsf=lambda z: _laplace_log_below(-z),
+    ppf=lambda q: _laplace_quantile(q),
+    isf=lambda q: -_laplace_quantile(q),
 )
 
 
 def _laplace_below(z: Tensor) -> Tensor:
     tail = 0.5 * _exp(-ew("abs", z))
     return select(compare(z, 0.0, "LT"), tail, 1.0 - tail)
+
+
+def _laplace_quantile(q: Tensor) -> Tensor:
+    below = compare(q, 0.5, "LT")
+    return select(below, _log(2.0 * safe(q, below, 0.25)), -_log(2.0 - 2.0 * safe(q, ew("not", below), 0.75)))
 
 
 def _laplace_log_below(z: Tensor) -> Tensor:
@@ -327,12 +342,17 @@ logistic = Continuous(
 )
 cauchy = Continuous(
     "cauchy",
-    lambda z: -_log1p(z * z) - math.log(math.pi),
-    cdf=lambda z: 0.5 + ew("atan", z) / math.pi,
-    sf=lambda z: 0.5 - ew("atan", z) / math.pi,
+    lambda z: -_log1p_square(z) - math.log(math.pi),
+    cdf=lambda z: _cauchy_above(-z),
+    sf=lambda z: _cauchy_above(z),
     ppf=lambda q: _cauchy_quantile(q),
     isf=lambda q: -_cauchy_quantile(q),
 )
+
+
+def _cauchy_above(z: Tensor) -> Tensor:
+    """1/2 - atan(z) / pi, without the difference."""
+    return ew("atan2", number(1, z), z) / math.pi
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:
@@ -344,20 +364,29 @@ def _cauchy_quantile(q: Tensor) -> Tensor:
     return select(middle, inner, select(compare(q, 0.5, "LT"), -outer, outer))
 
 
+def _t_log_density(z: Tensor, df: Tensor) -> Tensor:
+    """Of infinite df it is the normal one."""
+    normal, some = compare(df, math.inf, "EQ"), safe(df, compare(df, math.inf, "NE"), 1.0)
+    out = -0.5 * (some + 1.0) * _log1p_square(z / ew("sqrt", some)) - 0.5 * _log(some)
+    out = out - gammas.betaln(0.5 * some, number(0.5, some))
+    return select(normal, -0.5 * z * z - 0.5 * math.log(2 * math.pi), out)
+
+
+def _t_tail(z: Tensor, df: Tensor) -> Tensor:
+    """The probability of less than -|z|; of many df by the normal one (Abramowitz, Stegun, 26.7.8)."""
+    many, some = compare(df, 1e7, "GT"), safe(df, compare(df, 1e7, "LE"), 1.0)
+    out = 0.5 * gammas.betainc(0.5 * some, number(0.5, some), some / (some + z * z))
+    as_normal = -ew("abs", z) * (1.0 - 0.25 / df) / ew("sqrt", 1.0 + 0.5 * z * z / df)
+    return select(many, error.ndtr(as_normal), out)
+
+
 t = Continuous(
     "t",
-    lambda z, df: (
-        -0.5 * (df + 1.0) * _log1p(z * z / df) - 0.5 * _log(df) - gammas.betaln(0.5 * df, number(0.5, df))
-    ),
+    _t_log_density,
     cdf=lambda z, df: select(compare(z, 0.0, "LT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
     sf=lambda z, df: select(compare(z, 0.0, "GT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
     domain=lambda df: _above(df),
 )
-
-
-def _t_tail(z: Tensor, df: Tensor) -> Tensor:
-    """The probability of less than -|z|."""
-    return 0.5 * gammas.betainc(0.5 * df, number(0.5, df), df / (df + z * z))
 
 
 pareto = Continuous(
