@@ -10,7 +10,6 @@
 #include "lazy/known_number.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
-#include "lazy/strict_types.h"
 
 namespace lamina::lazy {
 namespace {
@@ -80,7 +79,9 @@ DType default_of(DType t) {
   }
 }
 
-PromotedType common_type(DType a, bool weak_a, DType b, bool weak_b) {
+}  // namespace
+
+PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
   if (weak_a == weak_b) {
     if (!weak_a) return promote_strong(a, b);
     if (category(a) == category(b)) return {promote_strong(a, b).dtype, true};
@@ -96,29 +97,6 @@ PromotedType common_type(DType a, bool weak_a, DType b, bool weak_b) {
   if (category(weak) > 1 && hlo::is_integer(strong) && hlo::byte_size(strong) == 8)
     return {category(weak) == 2 ? DType::kF64 : DType::kC128, true};
   return {default_of(weak), true};
-}
-
-// Of an array's type: one that meets it unchanged is of that type, or a number that takes it on.
-bool keeps(PromotedType common, DType own, bool weak) { return weak || common.dtype == own; }
-
-}  // namespace
-
-bool& strict_types() {
-  thread_local bool strict = false;
-  return strict;
-}
-
-PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
-  const PromotedType common = common_type(a, weak_a, b, weak_b);
-  if (strict_types() && !(keeps(common, a, weak_a) && keeps(common, b, weak_b)))
-    throw Error(
-        ErrorKind::kType,
-        str_cat("element types ", std::string(hlo::info(a).numpy_name), weak_a ? " (of a number)" : "",
-                " and ", std::string(hlo::info(b).numpy_name), weak_b ? " (of a number)" : "",
-                " differ, and lamina.checks(types=\"raise\") is on: convert one of them first, as "
-                "x.astype('",
-                std::string(hlo::info(common.dtype).numpy_name), "')"));
-  return common;
 }
 
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands) {

@@ -16,7 +16,6 @@
 #include "lazy/placement.h"
 #include "lazy/raised.h"
 #include "lazy/scopes.h"
-#include "lazy/strict_types.h"
 #include "lazy/transforms.h"
 #include "python/interpreter.h"
 #include "python/location.h"
@@ -144,9 +143,6 @@ void add_effects(py::module_& m) {
   m.def(
       "set_nan_checks", [](bool on) { return std::exchange(lazy::nan_checks(), on); },
       "Whether this thread looks for NaN in what programs give; how it was.");
-  m.def(
-      "set_strict_types", [](bool on) { return std::exchange(lazy::strict_types(), on); },
-      "Whether element types that differ are an error where they meet, on this thread; how it was.");
   m.def(
       "bound_axes",
       [] {

@@ -7,7 +7,6 @@
 #include "hlo/builder.h"
 #include "hlo/computation.h"
 #include "lamina/error.h"
-#include "lazy/strict_types.h"
 #include "lazy/transforms.h"
 #include "python/location.h"
 #include "python/number.h"
@@ -233,7 +232,6 @@ PyObject* Recordings::replay(const Recording& recording, const Arguments& read) 
 int64_t replayed_calls() { return replayed; }
 
 PyObject* Recordings::call(PyObject* const* args, size_t count, PyObject* names) {
-  if (lazy::strict_types()) return nullptr;  // a step that is recorded again promotes nothing
   Arguments read(of_elements_);
   if (!read.read(args, count, names)) return nullptr;
   const auto it = known_.find(read.key);

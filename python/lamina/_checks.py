@@ -34,7 +34,7 @@ def is_open() -> bool:
 
 @contextlib.contextmanager
 def checks(
-    reads: str = "raise", index: str = "raise", nan: str = "off", leaks: str = "off", types: str = "off"
+    reads: str = "raise", index: str = "raise", nan: str = "off", leaks: str = "off"
 ) -> Iterator[None]:
     """What is traced and called inside the block, or inside a function it decorates, is checked.
 
@@ -57,12 +57,7 @@ def checks(
     used later is an error without that. All objects of the process are looked at after each trace, which takes time;
     those that ``gc.freeze()`` took out of the collector's sight are not.
 
-    `types`: where arrays of two element types meet (``x + y``, ``where``, ``concatenate``, ...), or a number would
-    change that of an array (``0.5`` beside integers), TypeError, when the function is traced. What was traced before the
-    block is not traced again for this.
-
-    Each is ``"raise"``, ``"warn"`` (a warning instead; only of `reads` and `index`) or ``"off"``; ValueError for any
-    other.
+    Each is ``"raise"``, ``"warn"`` (a warning instead; not of `nan` and `leaks`) or ``"off"``; ValueError for any other.
     Blocks nest; other threads are not concerned.
 
     >>> with lm.checks():
@@ -71,42 +66,33 @@ def checks(
     for name, mode in (("reads", reads), ("index", index)):
         if mode not in _MODES:
             raise ValueError(f"{name} must be 'off', 'warn' or 'raise', not {mode!r}")
-    for name, mode in (("nan", nan), ("leaks", leaks), ("types", types)):
+    for name, mode in (("nan", nan), ("leaks", leaks)):
         if mode not in ("off", "raise"):
             raise ValueError(f"{name} must be 'off' or 'raise', not {mode!r}")
     saved = _modes.reads, _modes.index
     _modes.reads, _modes.index = reads, index
     looked = _core.set_nan_checks(nan == "raise")
     leaked = _leaks.looked_for(leaks == "raise")
-    strict = _core.set_strict_types(types == "raise")
     _core.add_check_scopes(1)
     try:
         yield
     finally:
         _core.add_check_scopes(-1)
-        _core.set_strict_types(strict)
         _core.set_nan_checks(looked)
         _leaks.looked_for(leaked)
         _modes.reads, _modes.index = saved
 
 
-def _others() -> dict[str, str]:
-    """The modes that are on around, of this thread."""
-    nan, strict = _core.set_nan_checks(False), _core.set_strict_types(False)
-    _core.set_nan_checks(nan)
-    _core.set_strict_types(strict)
-    on = lambda x: "raise" if x else "off"  # noqa: E731
-    return dict(reads=_modes.reads, index=_modes.index, nan=on(nan), leaks=_leaks.mode(), types=on(strict))
-
-
 def debug_nans(on: bool = True) -> contextlib.AbstractContextManager[None]:
     """``checks(nan="raise")`` and nothing else, inside the block; with False, not."""
-    return checks(**{**_others(), "nan": "raise" if on else "off"})
+    return checks(_modes.reads, _modes.index, "raise" if on else "off", _leaks.mode())
 
 
 def checking_leaks(on: bool = True) -> contextlib.AbstractContextManager[None]:
     """``checks(leaks="raise")`` and nothing else, inside the block; with False, not."""
-    return checks(**{**_others(), "leaks": "raise" if on else "off"})
+    nan = _core.set_nan_checks(False)
+    _core.set_nan_checks(nan)
+    return checks(_modes.reads, _modes.index, "raise" if nan else "off", "raise" if on else "off")
 
 
 @contextlib.contextmanager

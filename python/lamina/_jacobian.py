@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina._aux import Pair
 from lamina import _core
+from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import checked_argnums, need_function, places_of
 from lamina._tensor import to_tensor

@@ -72,10 +72,7 @@ class Linear:
     def _linear(self, leaves: list[Tensor]) -> Any:
         if self._run is None:
             raise TypeError(f"{self.name} has no arrays: it was taken apart")
-        out = self._run(leaves)
-        if not all(x.weak_type for x in leaves):  # what is made of an array has its type, by numbers too
-            out = [x if x is None else _core.set_weak(x, False) for x in out]
-        return tree_unflatten(self.out_tree, out)
+        return tree_unflatten(self.out_tree, self._run(leaves))
 
     def flatten(self) -> tuple[list[Any], Form]:
         if self._form is None:

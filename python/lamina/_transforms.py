@@ -561,12 +561,10 @@ def _check_axes(axes: Any, what: str) -> None:
 
 
 def _passed_by(axes: Sequence[int | None], leaves: Sequence[Any]) -> set[int]:
-    """The places of the leaves that are not batched and are no arrays: Python's numbers, functions, strings, objects."""
+    """The places of the leaves that are not batched and are no arrays: functions, strings, objects."""
     out = set()
     for i, (axis, x) in enumerate(zip(axes, leaves)):
-        if axis is None and _core.is_number(x):
-            out.add(i)
-        elif axis is None and not isinstance(x, Tensor) and _core.asarray(x) is None:
+        if axis is None and not isinstance(x, Tensor) and _core.asarray(x) is None:
             try:
                 to_tensor(x)
             except TypeError:
@@ -652,7 +650,11 @@ def vmap(
 
         axes = _axes_of(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "in_axes")
         if None in axes:
-            passed = _passed_by(axes, tree_leaves(args))
+            given = tree_leaves(args)
+            numbers = {
+                i for i, (axis, x) in enumerate(zip(axes, given)) if axis is None and _core.is_number(x)
+            }
+            passed = _passed_by(axes, given) | numbers
             if passed:
                 again = functools.partial(vmap, strategy=strategy)
                 return _around(fun, args, kwargs, axes, passed, again, out_axes, axis_name, axis_size)

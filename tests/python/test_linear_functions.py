@@ -169,13 +169,3 @@ def test_a_vjp_rule_is_told_what_matters():
     seen.clear()
     _same(lm.grad(lambda x: lnp.sum(lm.vmap(f, (0, None))(x, 3.0)[0]))(X), lnp.full(3, 3.0))
     assert seen == [(True, False), "c0"]
-
-
-def test_what_is_made_of_arrays_is_no_number():
-    one = lnp.float32(1)
-    for given, weak in ((1.0, True), (one, False)):
-        assert lm.vjp(lambda x: x * 2, 1.0)[1](given)[0].weak_type == weak
-        assert lm.linearize(lambda x: x * 2, 1.0)[1](given).weak_type == weak
-        assert not lm.vjp(lambda x: x * 2, one)[1](given)[0].weak_type
-    batched = lm.vmap(lm.linearize(lnp.sin, 1.0)[1])(lnp.ones(2))
-    assert (batched * lnp.ones(2, "bfloat16")).dtype == "float32"

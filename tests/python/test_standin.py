@@ -210,13 +210,6 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "bfloat16 bfloat16 bfloat16",
         ),
         (
-            "f = lambda x: x.astype(jnp.float32) + jnp.ones(2, int)\n"
-            "with jax.numpy_dtype_promotion('strict'):\n"
-            "    try: f(jnp.ones(2))\n    except jax.dtypes.TypePromotionError as e: print('=strict' in str(e))\n"
-            "print(f(jnp.ones(2)))",
-            "True\n[2. 2.]",
-        ),
-        (
             "print(jax.print_environment_info(return_string=True).splitlines()[0])",
             "jax:    0.10.2",
         ),

@@ -409,9 +409,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"element types (?:float([48])\w*) and \w+ have no common one|element types \w+ and "
      r"(?:float([48])\w*) have no common one",
      lambda m: f"{m[1] or m[2]}-bit floats do not support implicit promotion"),
-    (r"element types (\w+)(?: \(of a number\))? and (\w+)(?: \(of a number\))? differ, and lamina\.checks",
-     r"Input dtypes ('\1', '\2') have no available implicit dtype promotion path when jax_numpy_dtype_promotion=strict. "
-     "Try explicitly casting inputs to the desired output type, or set jax_numpy_dtype_promotion=standard."),
     (r"^a shape (?:is an integer or a sequence of integers|needs integers known)",
      "Shapes must be 1D sequences of concrete values of integer type."),
     (r"^a shape has no negative sizes: (.*)",

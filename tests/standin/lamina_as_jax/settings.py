@@ -74,8 +74,6 @@ class Config:
             if name == "jax_debug_nans":
                 _core.set_nan_checks(bool(value))
                 types64.looked_at(nan=bool(value))
-            elif name == "jax_numpy_dtype_promotion":
-                _core.set_strict_types(value == "strict")
             elif name == "jax_explicit_x64_dtypes":
                 types64.Truncated.mode = str(getattr(value, "value", value))
             elif name == "jax_debug_infs":
@@ -176,18 +174,6 @@ def debug_nans(new_val: bool = True) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def numpy_dtype_promotion(new_val: str = "standard") -> Iterator[None]:
-    """With "strict", element types that differ are an error where they meet."""
-    before, _REMEMBERED["jax_numpy_dtype_promotion"] = _REMEMBERED["jax_numpy_dtype_promotion"], new_val
-    strict = _core.set_strict_types(new_val == "strict")
-    try:
-        yield
-    finally:
-        _REMEMBERED["jax_numpy_dtype_promotion"] = before
-        _core.set_strict_types(strict)
-
-
-@contextlib.contextmanager
 def debug_infs(new_val: bool = True) -> Iterator[None]:
     """Looks at what functions of arrays give to users."""
     before, _REMEMBERED["jax_debug_infs"] = _REMEMBERED["jax_debug_infs"], new_val
@@ -200,7 +186,7 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
 
 
 SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
-SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs, numpy_dtype_promotion=numpy_dtype_promotion)
+SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
 for _option in (
     "default_prng_impl",
     "explain_cache_misses",
@@ -216,6 +202,7 @@ SCOPES["make_user_context"] = UserContext
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
+        "numpy_dtype_promotion",
         "numpy_rank_promotion",
         "debug_key_reuse",
         "enable_checks",

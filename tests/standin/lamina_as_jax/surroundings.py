@@ -179,7 +179,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
         ("process_count", "1"),
         ("platform", platform.uname()),
     )
-    text = "\n".join(f"{name + ':':<8}{value}" for name, value in rows)
+    text = "\n".join(f"{name}: ".ljust(8) + str(value) for name, value in rows)
     if return_string:
         return text
     print(text)
