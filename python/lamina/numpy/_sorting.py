@@ -647,7 +647,9 @@ def interp(
 
     Outside `left` and `right`, without them the outermost values; "extrapolate" goes on along the outermost lines.
     """
-    (x, xp), (fp,) = promote_inexact(x, xp), promote_inexact(fp)
+    if hasattr(fp, "dtype"):  # integers become floats of the default type, whatever the points are
+        (fp,) = promote_inexact(fp)
+    x, xp, fp = promote_inexact(x, xp, fp)
     if fp.dtype.kind == "c":
         x, xp = e.real(x), e.real(xp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
