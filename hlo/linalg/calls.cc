@@ -144,7 +144,7 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
   return absl::OkStatus();
 }
 
-// Whether lanes are worth while, and no matrix goes to LAPACK, whatever the machine has.
+// Whether no matrix goes to LAPACK, whatever the machine has.
 bool fits_lanes(const Binding& b) {
   return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second < lapack::kLeast; });
 }
@@ -215,6 +215,7 @@ absl::Status run_call(const Routine& r, Types operand_types, Types result_types,
     }
   };
   const int64_t lanes = num_lanes();
+  // Less than half of the lanes are not worth while.
   if (r.lanes && !is_complex(b.dtype) && 2 * count >= lanes && fits_lanes(b)) {
     each((count + lanes - 1) / lanes, [&](int64_t group) {
       const int64_t begin = group * lanes, end = std::min(begin + lanes, count);

@@ -11,7 +11,7 @@
 //     dst[k * ld + r] = element (outer0 + r, k0 + k)
 //   int64_t direct_ld() const;  // >= 0 if row k of B may be read in place: unit stride, this far from the
 //   next k const T* direct(int64_t outer0, int64_t k0) const;
-//   void pack_tiles(..., int64_t width, ...) const;  // where there is a better way than pack() for each tile
+//   int64_t pack_runs(...) const;  // where several tiles of B are packed in a better way than one by one
 #ifndef LAMINA_JIT_CPU_GEMM_H_
 #define LAMINA_JIT_CPU_GEMM_H_
 
@@ -110,13 +110,12 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
 template <typename T, typename B>
 void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t width, int64_t outer0,
                 int64_t outer, int64_t k0, int64_t kc) {
-  if constexpr (requires { b.pack_tiles(&kernels, dst, width, outer0, outer, k0, kc); }) {
-    b.pack_tiles(&kernels, dst, width, outer0, outer, k0, kc);
-  } else {
-    for (int64_t at = 0; at < outer; at += width) {
-      const int64_t rest = std::min(width, outer - at);
-      b.pack(&kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
-    }
+  int64_t at = 0;
+  if constexpr (requires { b.pack_runs(dst, width, outer0, outer, k0, kc); })
+    at = b.pack_runs(dst, width, outer0, outer, k0, kc);
+  for (; at < outer; at += width) {
+    const int64_t rest = std::min(width, outer - at);
+    b.pack(&kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
   }
 }
 

@@ -109,29 +109,23 @@ struct StridedSource {
     return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
   }
 
-  // pack() for tiles of `width` columns one after the other, the last of which may be narrower. Columns that
+  // pack() of as many columns as it takes, whole tiles of `width` one after the other: how many. Columns that
   // lie side by side are read by long runs: one tile's part of a row is a cache line or two, far from that of
-  // the next row.
-  void pack_tiles(const GemmKernels<T>* kernels, T* dst, int64_t width, int64_t outer0, int64_t outer,
-                  int64_t k0, int64_t kc) const {
-    const int64_t bytes = width * static_cast<int64_t>(sizeof(T)), whole = outer / width;
-    int64_t tile = 0;
-    if (outer_stride == 1 && loads_unchanged<T>(type) && bytes % kLineBytes == 0)
-      for (; tile + 1 < whole; tile += kTilesPerRun) {
-        const int64_t last = std::min(tile + kTilesPerRun, whole);
-        for (int64_t k = 0; k < kc; ++k) {
-          const char* from = reinterpret_cast<const char*>(direct(outer0 + tile * width, k0 + k));
-          for (int64_t t = tile; t < last; ++t) {
-            char* to = reinterpret_cast<char*>(dst + (t * kc + k) * width);
-            for (int64_t at = 0; at < bytes; at += kLineBytes) std::memcpy(to + at, from + at, kLineBytes);
-            from += bytes;
-          }
+  // the next.
+  int64_t pack_runs(T* dst, int64_t width, int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
+    const int64_t bytes = width * static_cast<int64_t>(sizeof(T)), tiles = outer / width;
+    if (outer_stride != 1 || !loads_unchanged<T>(type) || bytes % kLineBytes != 0 || tiles < 2) return 0;
+    for (int64_t first = 0; first < tiles; first += kTilesPerRun) {
+      const int64_t last = std::min(first + kTilesPerRun, tiles);
+      for (int64_t k = 0; k < kc; ++k) {
+        const char* from = reinterpret_cast<const char*>(direct(outer0 + first * width, k0 + k));
+        for (int64_t t = first; t < last; ++t, from += bytes) {
+          char* const to = reinterpret_cast<char*>(dst + (t * kc + k) * width);
+          for (int64_t at = 0; at < bytes; at += kLineBytes) std::memcpy(to + at, from + at, kLineBytes);
         }
       }
-    for (int64_t at = std::min(tile, whole) * width; at < outer; at += width) {
-      const int64_t rest = std::min(width, outer - at);
-      pack(kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
     }
+    return tiles * width;
   }
 
   // `kernels` may be null (complex elements have none).

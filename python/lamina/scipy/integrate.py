@@ -7,6 +7,7 @@ from typing import Any
 from lamina import _missing, _results
 from lamina import numpy as lnp
 from lamina._core import Tensor
+from lamina.lax import slice_in_dim
 from lamina.numpy._common import along, canonical_axis, promote_inexact
 
 __all__ = ["cumulative_trapezoid", "simpson", "trapezoid"]
@@ -15,10 +16,6 @@ __all__ = ["cumulative_trapezoid", "simpson", "trapezoid"]
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """The integral along an axis of values at places `x`, or `dx` apart, by the trapezoidal rule."""
     return lnp.trapezoid(y, x, dx, axis)
-
-
-def _part(t: Tensor, axis: int, start: int | None, stop: int | None, step: int = 1) -> Tensor:
-    return t[(*(slice(None),) * axis, slice(start, stop, step))]
 
 
 def _samples(y: Any, x: Any, dx: Any, axis: int, what: str) -> tuple[Tensor, Tensor, int]:
@@ -50,9 +47,13 @@ def cumulative_trapezoid(
     t, steps, axis = _samples(y, x, dx, axis, "cumulative_trapezoid")
     if initial not in (None, 0):
         raise ValueError(f"cumulative_trapezoid: initial is None or 0, not {initial!r}")
-    pieces = steps * (_part(t, axis, 1, None) + _part(t, axis, None, -1)) * 0.5
+    pieces = steps * (slice_in_dim(t, 1, None, axis=axis) + slice_in_dim(t, None, -1, axis=axis)) * 0.5
     out = lnp.cumsum(pieces, axis)
-    return out if initial is None else lnp.concatenate([lnp.zeros_like(_part(t, axis, 0, 1)), out], axis)
+    return (
+        out
+        if initial is None
+        else lnp.concatenate([lnp.zeros_like(slice_in_dim(t, 0, 1, axis=axis)), out], axis)
+    )
 
 
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
@@ -65,16 +66,16 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
     t, steps, axis = _samples(y, x, dx, axis, "simpson")
     n = t.shape[axis]
     if n <= 2:
-        return lnp.sum(steps * (_part(t, axis, 1, None) + _part(t, axis, None, -1)) * 0.5, axis)
+        return lnp.trapezoid(y, x, dx, axis)
     odd = n - 1 + n % 2  # values that pairs of intervals join
-    f0, f1, f2 = (_part(t, axis, i, odd - 2 + i, 2) for i in range(3))
-    h0, h1 = (_part(steps, axis, i, odd - 1, 2) for i in range(2))
+    f0, f1, f2 = (slice_in_dim(t, i, odd - 2 + i, 2, axis) for i in range(3))
+    h0, h1 = (slice_in_dim(steps, i, odd - 1, 2, axis) for i in range(2))
     both = h0 + h1
     pairs = both / 6 * (f0 * (2 - h1 / h0) + f1 * (both * both / (h0 * h1)) + f2 * (2 - h0 / h1))
     total = lnp.sum(pairs, axis, keepdims=True)
     if n % 2 == 0:
-        f0, f1, f2 = (_part(t, axis, n - 3 + i, n - 2 + i) for i in range(3))
-        h0, h1 = (_part(steps, axis, n - 3 + i, n - 2 + i) for i in range(2))
+        f0, f1, f2 = (slice_in_dim(t, n - 3 + i, n - 2 + i, axis=axis) for i in range(3))
+        h0, h1 = (slice_in_dim(steps, n - 3 + i, n - 2 + i, axis=axis) for i in range(2))
         last = f2 * (2 * h1 * h1 + 3 * h0 * h1) / (6 * (h0 + h1)) + f1 * (h1 * h1 + 3 * h0 * h1) / (6 * h0)
         total = total + last - f0 * h1 * h1 * h1 / (6 * h0 * (h0 + h1))
     return lnp.squeeze(total, axis)
