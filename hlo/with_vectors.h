@@ -1,7 +1,9 @@
 // Loops that the compiler turns into vectors, for the instruction set that the machine has.
 //
 // Contract: with_vectors(f) calls f() once. All that f calls and the compiler can see is compiled once more
-// for each instruction set; bits are the same for each, as no product is joined with a sum.
+// for each instruction set; bits are the same for each, as no product is joined with a sum. with_lanes(f) is
+// for code that names its vectors: the compiler takes vectors that are wider than the machine's apart number
+// by number.
 #ifndef LAMINA_HLO_WITH_VECTORS_H_
 #define LAMINA_HLO_WITH_VECTORS_H_
 
@@ -27,6 +29,22 @@ void with_vectors(const F& f) {
   if (best_isa() == Isa::kAvx2) return run_avx2(f);
 #endif
   f();
+}
+
+// N numbers of type X.
+template <typename X, int N>
+struct VectorOf {
+  typedef X Type __attribute__((vector_size(N * sizeof(X))));
+};
+
+// Calls f<N>() once, for as many numbers of 64 bits as a vector of this machine holds.
+template <typename F>
+void with_lanes(const F& f) {
+#if defined(__x86_64__)
+  if (best_isa() == Isa::kAvx512) return run_avx512([&] { f.template operator()<8>(); });
+  if (best_isa() == Isa::kAvx2) return run_avx2([&] { f.template operator()<4>(); });
+#endif
+  f.template operator()<2>();
 }
 
 }  // namespace lamina::hlo

@@ -100,6 +100,14 @@ void add_linalg(py::module_& m) {
         });
       },
       "Records a Fourier transform over the last dimensions.");
+  m.def(
+      "fft_along",
+      [](const py::sequence& operands, const std::string& kind, int64_t n, int64_t axis) {
+        return recorded(operands, [&](Builder& b, const Values& x) {
+          return Values{linalg::fft_along(b, x[0], kind, n, axis)};
+        });
+      },
+      "Records a Fourier transform to or from n numbers along an axis of the operand.");
 }
 
 }  // namespace lamina::python

@@ -7,6 +7,7 @@
 
 #include "hlo/batching.h"
 #include "hlo/linalg/derivatives.h"
+#include "hlo/linalg/fourier.h"
 #include "hlo/linalg/host.h"
 #include "hlo/linalg/lanes.h"
 #include "hlo/linalg/lapack.h"
@@ -16,6 +17,21 @@
 
 namespace lamina::hlo::linalg {
 namespace {
+
+template <FourierKind kind>
+constexpr Plans kFourier = {[](const Type& operand, const Type& result) {
+                              const Type& numbers = kind == FourierKind::kRealInverse ? result : operand;
+                              return has_fourier_plan(kind, numbers.dims.back());
+                            },
+                            [](const Type& operand, const Type& result) {
+                              return plan_fourier(kind, kind == FourierKind::kRealInverse ? result : operand);
+                            }};
+template <FourierKind kind>
+constexpr Plans kFourierColumns = {
+    [](const Type& operand, const Type&) {
+      return has_fourier_plan(kind, operand.dims[operand.dims.size() - 2]);
+    },
+    [](const Type& operand, const Type&) { return plan_fourier_columns(kind, operand); }};
 
 #define LAMINA_RUN(name) name<double>, name<Complex>
 constexpr Routine kRoutines[] = {
@@ -57,6 +73,18 @@ constexpr Routine kRoutines[] = {
     {"lamina.sylvester", "T[m,m] T[n,n] T[m,n] -> T[m,n]", LAMINA_RUN(run_sylvester), sylvester_jvp,
      sylvester_transpose},
     {"lamina.sqrtm", "T[n,n] -> C[n,n]", LAMINA_RUN(run_sqrtm), sqrtm_jvp, nullptr},
+    {"lamina.fft", "C[n] -> C[n]", nullptr, nullptr, fourier_jvp, fourier_transpose, nullptr,
+     &kFourier<FourierKind::kForward>},
+    {"lamina.ifft", "C[n] -> C[n]", nullptr, nullptr, fourier_jvp, fourier_transpose, nullptr,
+     &kFourier<FourierKind::kInverse>},
+    {"lamina.fft_columns", "C[n,m] -> C[n,m]", nullptr, nullptr, fourier_jvp, fourier_transpose, nullptr,
+     &kFourierColumns<FourierKind::kForward>},
+    {"lamina.ifft_columns", "C[n,m] -> C[n,m]", nullptr, nullptr, fourier_jvp, fourier_transpose, nullptr,
+     &kFourierColumns<FourierKind::kInverse>},
+    {"lamina.rfft", "R[n] -> C[h]", nullptr, nullptr, fourier_jvp, rfft_transpose, nullptr,
+     &kFourier<FourierKind::kReal>},
+    {"lamina.irfft", "C[h] -> R[n]", nullptr, nullptr, fourier_jvp, irfft_transpose, nullptr,
+     &kFourier<FourierKind::kRealInverse>},
 };
 #undef LAMINA_RUN
 
@@ -141,6 +169,10 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
     }
   }
   if (b.sizes.contains('m')) b.sizes['k'] = std::min(b.sizes['m'], b.sizes['n']);
+  if (r.signature.find("[h]") != std::string_view::npos && b.sizes.contains('n')) {
+    if (b.sizes['n'] % 2 != 0) return misfit(r, operands, "lines must have an even length");
+    b.sizes['h'] = b.sizes['n'] / 2 + 1;
+  }
   return absl::OkStatus();
 }
 
@@ -176,12 +208,16 @@ absl::Status check_call(const Routine& r, Types operands, Types results) {
       if (letter == 'p' || letter == 'q') {
         fits = have >= b.sizes['k'] && have <= b.sizes[letter == 'p' ? 'm' : 'n'] &&
                b.sizes.try_emplace(letter, have).first->second == have;
+      } else if (letter == 'n' && !b.sizes.contains('n')) {
+        fits = have % 2 == 0 && have / 2 + 1 == b.sizes['h'];
       } else {
         fits = have == b.sizes[letter];
       }
     }
     if (!fits) return misfit(r, operands, str_cat("result ", i, " is no ", to_string(t)));
   }
+  if (r.plans && !r.plans->exist(*operands[0], *results[0]))
+    return misfit(r, operands, "there is no plan for this length");
   return absl::OkStatus();
 }
 
@@ -247,6 +283,13 @@ absl::Status run_call(const Routine& r, Types operand_types, Types result_types,
 }
 
 absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
+  const EachMatrix in_turn = [](int64_t count, const std::function<void(int64_t)>& one) {
+    for (int64_t i = 0; i < count; ++i) one(i);
+  };
+  if (r.plans) {
+    r.plans->make(*in[0]->type(), *out[0]->type())(in[0]->data(), out[0]->data(), in_turn);
+    return absl::OkStatus();
+  }
   std::vector<const Type*> operand_types, result_types;
   std::vector<const void*> operands;
   std::vector<void*> results;
@@ -258,10 +301,7 @@ absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
     result_types.push_back(l->type());
     results.push_back(l->data());
   }
-  return run_call(r, operand_types, result_types, operands.data(), results.data(),
-                  [](int64_t count, const std::function<void(int64_t)>& one) {
-                    for (int64_t i = 0; i < count; ++i) one(i);
-                  });
+  return run_call(r, operand_types, result_types, operands.data(), results.data(), in_turn);
 }
 
 BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> x, std::span<const bool> batched,

@@ -5,7 +5,8 @@
 // or 1; each matrix of a batch is computed by itself, so batches and loops give the same bits. Arithmetic is
 // in double precision and rounded once. What is used depends on the size of one matrix only: LAPACK, if the
 // machine has it, for large ones, own code for small ones. Numbers that are not finite give NaN, and so does
-// a factorization that does not exist.
+// a factorization that does not exist. Fourier transforms of lines are called so, too, in arithmetic of their
+// own (hlo/linalg/fourier.h).
 #ifndef LAMINA_HLO_LINALG_CALLS_H_
 #define LAMINA_HLO_LINALG_CALLS_H_
 
@@ -22,9 +23,19 @@ namespace lamina::hlo::linalg {
 
 class Problem;
 
+// Calls its function once for each number below the count, in any order and on any threads.
+using EachMatrix = std::function<void(int64_t count, const std::function<void(int64_t)>& one)>;
+// Of all matrices of one operand.
+using PlannedRoutine = std::function<void(const void* operand, void* result, const EachMatrix& each)>;
+// What is made once for many runs, for types that fit.
+struct Plans {
+  bool (*exist)(const Type& operand, const Type& result);
+  PlannedRoutine (*make)(const Type& operand, const Type& result);
+};
+
 // A row of the table of routines. The signature names operands and results: T is the element type, R its real
 // part type, C its complex type, I is s32; k is the smaller of m and n; p and q are sizes of a result, k or
-// more, p up to m and q up to n.
+// more, p up to m and q up to n; n is even beside h, and h is half of it and one more.
 struct Routine {
   std::string_view name, signature;
   void (*real)(const Problem&);
@@ -33,6 +44,7 @@ struct Routine {
   TransposeRule transpose;
   // Of several small real problems at once, with the same bits; may be null.
   void (*lanes)(std::span<const Problem> problems) = nullptr;
+  const Plans* plans = nullptr;  // in place of all these functions
 };
 
 // Null if there is none of this name.
@@ -42,9 +54,8 @@ absl::Status check_call(const Routine& routine, std::span<const Type* const> ope
                         std::span<const Type* const> results);
 absl::Status run_call(const Routine& routine, std::span<const LiteralPtr> operands,
                       std::span<const std::shared_ptr<Literal>> results);
-// The same on dense arrays, with the matrices of the batch solved by whom `each` says: it calls its function
-// once for each number below the count, in any order and on any threads.
-using EachMatrix = std::function<void(int64_t count, const std::function<void(int64_t)>& one)>;
+// The same on dense arrays, with the matrices of the batch solved by whom `each` says; for routines without
+// plans.
 absl::Status run_call(const Routine& routine, std::span<const Type* const> operand_types,
                       std::span<const Type* const> result_types, const void* const* operands,
                       void* const* results, const EachMatrix& each);

@@ -16,11 +16,6 @@
 
 namespace lamina::hlo::linalg {
 
-// N numbers of type X.
-template <typename X, int N>
-struct VectorOf {
-  typedef X Type __attribute__((vector_size(N * sizeof(X))));
-};
 template <int N>
 using Lanes = typename VectorOf<double, N>::Type;
 
@@ -91,16 +86,6 @@ inline int64_t num_lanes() {
     default:
       return 2;
   }
-}
-
-// Calls f<N>() for this machine's N once, compiled for its instruction set.
-template <typename F>
-void with_lanes(const F& f) {
-#if defined(__x86_64__)
-  if (best_isa() == Isa::kAvx512) return run_avx512([&] { f.template operator()<8>(); });
-  if (best_isa() == Isa::kAvx2) return run_avx2([&] { f.template operator()<4>(); });
-#endif
-  f.template operator()<2>();
 }
 
 }  // namespace lamina::hlo::linalg

@@ -15,8 +15,17 @@
 
 namespace lamina::hlo::linalg {
 
-// Over the last `length.size()` dimensions, as StableHLO's fft: FFT, IFFT, RFFT or IRFFT.
+// Along dimension d, to or from n numbers: FFT, IFFT, RFFT or IRFFT.
+Value fft_along(Builder& b, const Value& x, std::string_view kind, int64_t n, int64_t d);
+// Over the last `length.size()` dimensions, as StableHLO's fft.
 Value fft(Builder& b, const Value& x, std::string_view kind, std::span<const int64_t> length);
+
+// Of a node that is one of the calls that these become: its kind, of its last dimension; empty for other
+// nodes.
+std::string_view fourier_kind(const Node& node);
+// Whether it is one along the last dimension but one, and the same by a call along the last one.
+bool is_fourier_of_columns(const Node& node);
+absl::StatusOr<ComputationPtr> fourier_by_lines(const Node& node);
 
 // The lower factor of a Hermitian matrix, of which the lower triangle is read.
 Value cholesky(Builder& b, const Value& a);

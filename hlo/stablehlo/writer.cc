@@ -6,6 +6,7 @@
 #include "hlo/builder.h"
 #include "hlo/cumsum_window.h"
 #include "hlo/hash_map.h"
+#include "hlo/linalg/linalg.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/regions.h"
@@ -253,6 +254,15 @@ class Writer {
       case Op::custom_call:
         if (const std::string& target = n.attrs().string(Attr::call_target_name);
             target.starts_with("lamina.")) {
+          if (linalg::is_fourier_of_columns(n)) return in_place(linalg::fourier_by_lines(n), n, names);
+          if (const std::string_view kind = linalg::fourier_kind(n); !kind.empty()) {
+            const hlo::Type& numbers = kind == "IRFFT" ? *n.type() : *n.operand_type(0);
+            names[&n] = generic(n, "stablehlo.fft", operand_names(names, n), operand_types(n),
+                                {str_cat("fft_type = #stablehlo<fft_type ", kind, ">"),
+                                 str_cat("fft_length = array<i64: ", numbers.dims.back(), ">")},
+                                {}, result_types(n));
+            return absl::OkStatus();
+          }
           names[&n] = generic(n, "stablehlo.custom_call", operand_names(names, n), operand_types(n),
                               {str_cat("call_target_name = \"", target, "\"")}, {}, result_types(n));
           return absl::OkStatus();

@@ -9,12 +9,14 @@
 #include <atomic>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hlo/attributes.h"
 #include "hlo/op.h"
 #include "hlo/reference_cumsum.h"
 #include "hlo/strings.h"
+#include "hlo/with_vectors.h"
 #include "jit/cpu/native_op.h"
 
 namespace lamina::jit {
@@ -41,80 +43,71 @@ constexpr T kNothing = std::is_floating_point_v<T> ? static_cast<T>(-0.0) : T{0}
 
 // --- one line ---
 
-// Sixteen bytes of a group. Vectors of this size are there on every x86-64, and wider ones gain nothing: the
-// elements come from memory.
-template <typename T>
-struct SumVector {
-  static constexpr int kLanes = 16 / sizeof(T);
-  typedef T Type __attribute__((vector_size(16), aligned(alignof(T))));  // as it lies in memory
-};
-
 // {a[n - k], ..., a[n - 1], b[0], ..., b[n - k - 1]} of vectors of n elements.
-template <int k, typename V>
-V shifted_in(V a, V b) {
-  if constexpr (sizeof(a[0]) == 8) {
-    return V{a[1], b[0]};
-  } else if constexpr (k == 1) {
-    return V{a[3], b[0], b[1], b[2]};
-  } else {
-    return V{a[2], a[3], b[0], b[1]};
-  }
+template <int k, typename V, int... I>
+void shift_in(const V& a, const V& b, V& out, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  out = __builtin_shufflevector(a, b, (n - k + I)...);
 }
 
-// The running sums of a group, by themselves.
-template <typename T>
+// The running sums of a group, by themselves, in vectors of n elements.
+template <typename T, int n>
 struct SumGroup {
-  using V = typename SumVector<T>::Type;
-  static constexpr int kLanes = SumVector<T>::kLanes, kVectors = kSumGroup / kLanes;
+  using V = typename hlo::VectorOf<T, n>::Type;
+  static constexpr int kVectors = kSumGroup / n;
   V v[kVectors];
 
   explicit SumGroup(const T* x) {
     std::memcpy(v, x, sizeof v);
-    within<1>();
-    if constexpr (kLanes == 4) within<2>();
+    if constexpr (n > 1) within<1>();
+    if constexpr (n > 2) within<2>();
+    if constexpr (n > 4) within<4>();
+    if constexpr (n > 8) within<8>();
     for (int d = 1; d < kVectors; d *= 2)
       for (int i = kVectors; i-- > d;) v[i] = v[i - d] + v[i];
   }
-  T last() const { return v[kVectors - 1][kLanes - 1]; }
+  T last() const { return v[kVectors - 1][n - 1]; }
   void add_to(T before, T* y) const {
     for (int i = 0; i < kVectors; ++i) {
       const V sum = before + v[i];
-      std::memcpy(y + i * kLanes, &sum, sizeof sum);
+      std::memcpy(y + i * n, &sum, sizeof sum);
     }
   }
 
  private:
   template <int k>
   void within() {
-    V none;
-    for (int i = 0; i < kLanes; ++i) none[i] = kNothing<T>;
-    for (int i = kVectors; i-- > 1;) v[i] = shifted_in<k>(v[i - 1], v[i]) + v[i];
-    v[0] = shifted_in<k>(none, v[0]) + v[0];
+    const V none = kNothing<T> - V{};
+    V earlier;
+    for (int i = kVectors; i-- > 0;) {
+      shift_in<k>(i > 0 ? v[i - 1] : none, v[i], earlier, std::make_integer_sequence<int, n>());
+      v[i] = earlier + v[i];
+    }
   }
 };
 
 // --- any line ---
 
-// The elements of one level, as they come, of lines side by side.
-template <typename T>
+// The elements of one level, as they come, of lines side by side; of one line if `single`.
+template <typename T, bool single>
 class SumLevel {
  public:
   explicit SumLevel(int64_t lanes)
-      : lanes_(lanes),
+      : many_(lanes),
         doubled_(static_cast<size_t>((kDoublings + 1) * kSumGroup * lanes)),
         before_(lanes, kNothing<T>) {}
 
   // The sums of all elements up to and with `x`, the next one.
   void push(const T* x, T* sums) {
-    std::copy_n(x, lanes_, at(0, count_));
+    std::copy_n(x, lanes(), at(0, count_));
     for (int s = 0, d = 1; s < kDoublings; ++s, d *= 2) {
       const T *const now = at(s, count_), *const earlier = count_ >= d ? at(s, count_ - d) : nullptr;
       T* const out = at(s + 1, count_);
-      if (!earlier) std::copy_n(now, lanes_, out);
-      for (int64_t i = 0; i < lanes_ && earlier; ++i) out[i] = earlier[i] + now[i];
+      if (!earlier) std::copy_n(now, lanes(), out);
+      for (int64_t i = 0; i < lanes() && earlier; ++i) out[i] = earlier[i] + now[i];
     }
     const T* const mine = own(count_++);
-    for (int64_t i = 0; i < lanes_; ++i) sums[i] = before_[i] + mine[i];
+    for (int64_t i = 0; i < lanes(); ++i) sums[i] = before_[i] + mine[i];
   }
   bool is_full() const { return count_ == kSumGroup; }
   // The next group: where the sums of all elements before it go.
@@ -130,17 +123,19 @@ class SumLevel {
   static constexpr int kDoublings = 4;
   static_assert(1 << kDoublings == kSumGroup);
   const T* at(int doubling, int element) const {
-    return doubled_.data() + (doubling * kSumGroup + element) * lanes_;
+    return doubled_.data() + (doubling * kSumGroup + element) * lanes();
   }
-  T* at(int doubling, int element) { return doubled_.data() + (doubling * kSumGroup + element) * lanes_; }
+  T* at(int doubling, int element) { return doubled_.data() + (doubling * kSumGroup + element) * lanes(); }
 
-  const int64_t lanes_;
+  int64_t lanes() const { return single ? 1 : many_; }
+
+  const int64_t many_;
   int count_ = 0;
   std::vector<T> doubled_, before_;
 };
 
 // Levels one above the other: an element of one is a group of that below.
-template <typename T>
+template <typename T, bool single>
 class SumLevels {
  public:
   // For so many elements of the lowest.
@@ -149,15 +144,15 @@ class SumLevels {
   }
   void push(const T* x, T* sums) { push_to(0, x, sums); }
   void push_to(size_t level, const T* x, T* sums) {
-    SumLevel<T>& l = levels_[level];
+    SumLevel<T, single>& l = levels_[level];
     l.push(x, sums);
     if (l.is_full()) push_to(level + 1, l.own(kSumGroup - 1), l.begin());
   }
-  SumLevel<T>& operator[](size_t level) { return levels_[level]; }
-  const SumLevel<T>& operator[](size_t level) const { return levels_[level]; }
+  SumLevel<T, single>& operator[](size_t level) { return levels_[level]; }
+  const SumLevel<T, single>& operator[](size_t level) const { return levels_[level]; }
 
  private:
-  std::vector<SumLevel<T>> levels_;
+  std::vector<SumLevel<T, single>> levels_;
 };
 
 // How far a line has been summed.
@@ -171,17 +166,19 @@ class LineSums {
 
   explicit LineSums(int64_t length) : levels_(1, length / kSumBlock) {}
 
-  // The next elements: a block, or fewer, which are the last. Without `y` only counts what follows.
+  // The next elements: a block, or fewer, which are the last, by vectors of n. Without `y` only counts what
+  // follows.
+  template <int n>
   void add(const T* x, T* y, int64_t count) {
     const int64_t whole = count / kSumGroup, rest = count % kSumGroup;
     T totals[kSumGroup], sums[kSumGroup], own[kSumBlock];
     std::fill(std::begin(totals), std::end(totals), kNothing<T>);
     for (int64_t g = 0; g < whole; ++g) {
-      const SumGroup<T> group(x + g * kSumGroup);
+      const SumGroup<T, n> group(x + g * kSumGroup);
       totals[g] = group.last();
       if (y) group.add_to(kNothing<T>, own + g * kSumGroup);
     }
-    const SumGroup<T> of_groups(totals);
+    const SumGroup<T, n> of_groups(totals);
     of_groups.add_to(before_block_, sums);
     if (y) {
       for (int64_t g = 0; g < whole; ++g) {
@@ -191,7 +188,7 @@ class LineSums {
       if (rest > 0) {
         T last[kSumGroup];
         std::fill(std::copy_n(x + whole * kSumGroup, rest, last), std::end(last), kNothing<T>);
-        SumGroup<T>(last).add_to(whole == 0 ? before_group_ : sums[whole - 1], last);
+        SumGroup<T, n>(last).add_to(whole == 0 ? before_group_ : sums[whole - 1], last);
         std::copy_n(last, rest, y + whole * kSumGroup);
       }
     }
@@ -204,7 +201,7 @@ class LineSums {
   // Of a line whose elements so far were one segment.
   Segment segment() const {
     constexpr int kLast = kSumGroup - 1;
-    const SumLevel<T>&blocks = levels_[0], &above = levels_[1];
+    const SumLevel<T, true>&blocks = levels_[0], &above = levels_[1];
     return {*blocks.element(kLast), *blocks.own(kLast - 1), *blocks.own(kLast), *above.own(kLast - 1),
             *above.own(kLast)};
   }
@@ -229,7 +226,7 @@ class LineSums {
 
  private:
   T before_group_ = kNothing<T>, before_block_ = kNothing<T>;
-  SumLevels<T> levels_;  // of blocks, of groups of those, of segments, ...
+  SumLevels<T, true> levels_;  // of blocks, of groups of those, of segments, ...
 };
 
 // Sums of integers are the same in any order.
@@ -240,6 +237,7 @@ class LineSums<T> {
   using Segment = T;
   using Start = T;
   explicit LineSums(int64_t) {}
+  template <int>
   void add(const T* x, T* y, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       total_ = static_cast<T>(total_ + x[i]);
@@ -294,7 +292,7 @@ class RowSums {
  private:
   const int64_t lanes_;
   std::vector<T> rows_, doubled_, before_;
-  SumLevels<T> levels_;  // of groups, of groups of those, ...
+  SumLevels<T, false> levels_;  // of groups, of groups of those, ...
 };
 
 // --- arrays ---
@@ -364,15 +362,21 @@ class Cumsum {
 
   // Elements [begin, end) of a line; without `y` only what follows from them.
   void add_blocks(LineSums<T>& sums, const T* x, T* y, int64_t begin, int64_t end) const {
+    hlo::with_lanes([&]<int doubles>() {
+      add_by_vectors<static_cast<int>(doubles * sizeof(double) / sizeof(T))>(sums, x, y, begin, end);
+    });
+  }
+  template <int n>
+  void add_by_vectors(LineSums<T>& sums, const T* x, T* y, int64_t begin, int64_t end) const {
     T elements[kSumBlock], results[kSumBlock];
     for (int64_t i = begin; i < end; i += kSumBlock) {
       const int64_t count = std::min<int64_t>(kSumBlock, end - i), at = first() + i * step();
       if (step() == 1) {
-        sums.add(x + at, y ? y + at : nullptr, count);
+        sums.template add<n>(x + at, y ? y + at : nullptr, count);
         continue;
       }
       for (int64_t j = 0; j < count; ++j) elements[j] = x[at + j * step()];
-      sums.add(elements, y ? results : nullptr, count);
+      sums.template add<n>(elements, y ? results : nullptr, count);
       for (int64_t j = 0; j < count && y; ++j) y[at + j * step()] = results[j];
     }
   }

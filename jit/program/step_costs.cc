@@ -94,7 +94,6 @@ double routine_flops(std::string_view name, double m, double n, double r) {
   if (name == "lamina.eigvals") return 10 * n * n * n;
   if (name == "lamina.hessenberg") return 10 * n * n * n / 3;
   if (name == "lamina.det" || name == "lamina.slogdet") return n;
-  if (name.find("fft") != std::string_view::npos) return 5 * m * n * std::log2(std::max(n, 2.0));
   return 25 * n * n * n;  // eig, schur and what is made of them
 }
 
@@ -103,6 +102,12 @@ Work routine_work(const Node& n, std::string_view name) {
   if (a.rank() == 0 || a.num_elements == 0) return {};
   const int64_t columns = a.dims.back(), rows = a.rank() > 1 ? a.dims[a.rank() - 2] : 1;
   const int64_t batch = a.num_elements / (rows * columns);
+  if (name.find("fft") != std::string_view::npos) {
+    const auto length = static_cast<double>(name.ends_with("_columns") ? rows : columns);
+    const double one = (hlo::is_complex(a.dtype) ? 5 : 2.5) * std::log2(std::max(length, 2.0));
+    const auto flops = static_cast<int64_t>(std::llround(one * static_cast<double>(a.num_elements)));
+    return {flops, flops, hlo::part_type(a.dtype) == DType::kF64 ? flops : 0};
+  }
   const Type& last = *n.operand_type(n.operands().size() - 1);
   const double further = last.rank() > 0 ? static_cast<double>(last.dims.back()) : 1;
   const double one = routine_flops(name, static_cast<double>(rows), static_cast<double>(columns), further);

@@ -1,5 +1,9 @@
 """lamina.numpy.fft and lax.fft: values against NumPy, derivatives of both modes and orders, vmap and jit."""
 
+import os
+import subprocess
+import sys
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -69,7 +73,83 @@ def test_frequencies_and_shifts():
         np.testing.assert_array_equal(ff.ifftshift(ff.fftshift(a, axes), axes), a)
 
 
-@pytest.mark.parametrize("n", [6, 67])
+# Of radices 2, 3, 4, 5 and others, of lines that are rows and columns, and of a convolution.
+PLANNED = (6, 49, 122, 128, 250, 360, 625, 1001, 1024, 2187, 3600, 30030, 67)
+
+
+@pytest.mark.parametrize("n", PLANNED)
+def test_errors_are_a_few_roundings(n):
+    """Root mean squares beside float64, whose own errors are nothing beside float32's."""
+    rng = np.random.default_rng(n)
+    for lines in (1, 3, 17):
+        a = numbers(rng, (lines, n), "fft").astype("complex64")
+        half = np.fft.rfft(a.real.astype("float64")).astype("complex64")
+        for name, x in (("fft", a), ("ifft", a), ("rfft", a.real), ("irfft", half)):
+            length = () if name == "fft" else (n,)
+            want = getattr(np.fft, name)(
+                x.astype("complex128") if name != "rfft" else x.astype("float64"), *length
+            )
+            got = np.asarray(getattr(ff, name)(x, *length))
+            error = np.sqrt(np.mean(np.abs(got - want) ** 2) / np.mean(np.abs(want) ** 2))
+            assert error < 4 * 2.0**-24, (name, lines, error)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", PLANNED)
+def test_columns_have_the_bits_of_lines(n, dtype):
+    rng = np.random.default_rng(n)
+    for shape in ((n, 1), (n, 21), (2, n, 70)):
+        a = numbers(rng, shape, "fft").astype(dtype)
+        for f in (ff.fft, ff.ifft):
+            lines = np.asarray(f(np.ascontiguousarray(np.moveaxis(a, -2, -1))))
+            assert np.asarray(f(a, axis=-2)).tobytes() == np.moveaxis(lines, -1, -2).tobytes()
+
+
+DIGESTS = """
+import hashlib, numpy as np, lamina.numpy as lnp
+digest, rng = hashlib.sha256(), np.random.default_rng(0)
+for n in {lengths}:
+    for real, both in (("float32", "complex64"), ("float64", "complex128")):
+        x = rng.normal(size=(9, n)).astype(real)
+        z = (x + 1j * x[::-1]).astype(both)
+        for y in (lnp.fft.fft(z), lnp.fft.ifft(z), lnp.fft.rfft(x), lnp.fft.irfft(z, n), lnp.fft.fft(z, axis=0)):
+            digest.update(np.asarray(y).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_every_instruction_set_and_number_of_threads_gives_the_same_bits():
+    runs = [{"LAMINA_ISA": isa} for isa in ("baseline", "avx2", "avx512")] + [{"LAMINA_NUM_THREADS": "3"}]
+    program = DIGESTS.format(lengths=PLANNED)
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **run},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for run in runs
+    }
+    assert len(digests) == 1
+
+
+def test_stablehlo_has_transforms_and_reads_them_back():
+    a = numbers(np.random.default_rng(0), (2, 6, 8), "fft").astype("complex64")
+    for f, x, kind in (
+        (ff.fft, a, "FFT"),
+        (ff.ifft, a, "IFFT"),
+        (ff.rfft, a.real, "RFFT"),
+        (ff.irfft, a, "IRFFT"),
+        (lambda x: ff.fft(x, axis=1), a, "FFT"),
+    ):
+        x = lnp.asarray(x)
+        text = lm.stablehlo.dumps(lm.jit(f).lower(x))
+        assert f"fft_type {kind}>" in text and "custom_call" not in text
+        assert np.asarray(lm.stablehlo.loads(text)(x)).tobytes() == np.asarray(f(x)).tobytes()
+
+
+@pytest.mark.parametrize("n", [6, 67, 600])
 @pytest.mark.parametrize("name", ONE)
 def test_derivatives(name, n):
     """The transforms are linear: their derivative is themselves, and reverse mode its transpose."""

@@ -43,6 +43,9 @@ for groups in (1, 16):
     assert (np.asarray(got) == 9 * 16 // groups).all()
 wave = rng.standard_normal(256).astype("float32")
 np.testing.assert_allclose(jnp.fft.fft(jnp.asarray(wave)), np.fft.fft(wave), atol=1e-4)
+waves = rng.standard_normal((20, 600))
+np.testing.assert_allclose(jnp.fft.irfft(jnp.fft.rfft(jnp.asarray(waves))), waves, atol=1e-12)
+np.testing.assert_allclose(jnp.fft.fft(jnp.asarray(waves), axis=0), np.fft.fft(waves, axis=0), atol=1e-12)
 matrices = np.eye(6)[None].repeat(9, 0) + 0.1
 np.testing.assert_allclose(jnp.linalg.cholesky(jnp.asarray(matrices)), np.linalg.cholesky(matrices), atol=1e-12)
 np.testing.assert_allclose(jnp.linalg.inv(jnp.asarray(matrices)), np.linalg.inv(matrices), atol=1e-12)

@@ -19,7 +19,7 @@ from lamina._tensor import astype, describe, to_tensor
 from lamina.numpy._common import canonical_axis, default_float, inexact, iota, sizes_of
 from lamina.numpy._elementwise import conj
 from lamina.numpy._padding import pad
-from lamina.numpy._shape import concatenate, moveaxis, roll
+from lamina.numpy._shape import concatenate, roll
 
 
 def _numbers(x: Any, real: bool, what: str) -> Tensor:
@@ -85,7 +85,7 @@ def _transform(
     steps = [*steps, (*last, kind)] if kind == "IRFFT" else [(*last, kind), *reversed(steps)]
     for d, n, step in steps:
         x = _fitted(x, d, n // 2 + 1 if step == "IRFFT" else n)
-        x = moveaxis(_core.fft([moveaxis(x, d, -1)], step, [n])[0], -1, d)
+        x = _core.fft_along([x], step, n, d)[0]
     return _scaled(x, kind, math.prod(lengths), norm, what)
 
 
