@@ -1,4 +1,4 @@
-// Merging and removing operations that only move elements.
+// Merging and removing operations that only move elements, and windows that are blocks.
 #include <algorithm>
 
 #include "hlo/match.h"
@@ -246,6 +246,31 @@ Value dynamic_update_slice_row(Builder&, const Node& n) {
   return {};
 }
 
+// Windows that lie side by side are the blocks of a reshaped array: their elements come in the same order,
+// and loops over rows of results take the place of a walk from window to window.
+Value reduce_window_row(Builder& b, const Node& n) {
+  if (n.operands().size() != 2) return {};
+  const auto all = [&](Attr key, int64_t value) {
+    return std::ranges::all_of(ints(n, key), [&](int64_t v) { return v == value; });
+  };
+  if (!all(Attr::padding, 0) || !all(Attr::base_dilations, 1) || !all(Attr::window_dilations, 1)) return {};
+  const Value x = first(n);
+  const Dims &sizes = ints(n, Attr::window_dimensions), &strides = ints(n, Attr::window_strides);
+  const Dims& positions = n.type()->dims;
+  Dims used, blocks, inside;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (positions[d] > 1 && (strides.empty() ? 1 : strides[d]) != sizes[d]) return {};
+    used.push_back(positions[d] * sizes[d]);
+    blocks.push_back(positions[d]);
+    if (sizes[d] == 1) continue;
+    inside.push_back(static_cast<int64_t>(blocks.size()));
+    blocks.push_back(sizes[d]);
+  }
+  const Value kept = b.slice(x, Dims(sizes.size(), 0), used);
+  return b.reduce({{b.reshape(kept, blocks)}}, {{n.operand_value(1)}}, n.attrs().computation(Attr::body),
+                  inside)[0];
+}
+
 const RewriteRow kShapeRows[] = {
     {"move of a broadcast scalar", OpFamily::kShape, move_of_broadcast_scalar},
     {"broadcast of broadcast", Op::broadcast_in_dim, broadcast_of_broadcast},
@@ -256,6 +281,7 @@ const RewriteRow kShapeRows[] = {
     {"pad by nothing", Op::pad, pad_row},
     {"concatenate", Op::concatenate, concatenate_row},
     {"dynamic_slice at a known place or of one number", Op::dynamic_slice, dynamic_slice_row},
+    {"windows side by side", Op::reduce_window, reduce_window_row},
     {"dynamic_update_slice of all or nothing", Op::dynamic_update_slice, dynamic_update_slice_row},
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
 #include "hlo/reduce_tree.h"
 #include "hlo/strings.h"
@@ -42,6 +43,9 @@ struct Source {
   int64_t step;
 };
 
+constexpr size_t kFewOperands = 2;
+using Pointers = absl::InlinedVector<const void*, kFewOperands>;
+
 // The tree over rows: row after row is pushed, then they fold to one.
 class RowTree {
  public:
@@ -61,7 +65,7 @@ class RowTree {
       for (size_t i = 0; i < widths_.size(); ++i)
         copy_row(row[i].data, l.row(i, lane, n_ * widths_[i]), n_, row[i].step, 1, widths_[i]);
     } else {
-      std::vector<const void*> rows;
+      Pointers rows;
       for (size_t i = 0; i < widths_.size(); ++i) {
         copy_row(row[i].data, spare_[i].data(), n_, row[i].step, 1, widths_[i]);
         rows.push_back(spare_[i].data());
@@ -115,8 +119,8 @@ class RowTree {
       body_.combine()(l.row(0, lane, n_ * widths_[0]), rows[0], 1, n);
       return absl::OkStatus();
     }
-    std::vector<const void*> in;
-    std::vector<void*> out;
+    Pointers in;
+    absl::InlinedVector<void*, kFewOperands> out;
     for (size_t i = 0; i < widths_.size(); ++i) out.push_back(l.row(i, lane, n_ * widths_[i]));
     in.assign(out.begin(), out.end());
     in.insert(in.end(), rows.begin(), rows.end());
@@ -127,7 +131,7 @@ class RowTree {
     int64_t held = std::min(l.count, lanes_);
     for (int64_t s = lanes_ / 2; s >= 1; s /= 2) {
       if (held > s) {
-        std::vector<const void*> rows;
+        Pointers rows;
         for (size_t i = 0; i < widths_.size(); ++i) rows.push_back(l.row(i, s, n_ * widths_[i]));
         if (absl::Status status = combine(l, 0, rows, (held - s) * n_); !status.ok()) return status;
       }
@@ -141,7 +145,7 @@ class RowTree {
     if (absl::Status s = fold(levels_[level]); !s.ok()) return s;
     levels_[level].count = 0;
     if (level + 1 == levels_.size()) add_level();
-    std::vector<Source> row;
+    absl::InlinedVector<Source, kFewOperands> row;
     for (size_t i = 0; i < widths_.size(); ++i) row.push_back({levels_[level].row(i, 0, 0), 1});
     return push(level + 1, row);
   }
