@@ -188,8 +188,9 @@ LAMINA_INLINE void run_pass(const Pass<X>& pass, const Rows<X>& x, const Rows<X>
 
 template <typename X, typename F>
 void with_vectors_of(const F& f) {
-  with_lanes(
-      [&]<int doubles>() { f.template operator()<doubles* static_cast<int>(sizeof(double) / sizeof(X))>(); });
+  with_lanes([&]<int doubles>() {
+    f.template operator()<doubles* static_cast<int>(kSideBySide<X> / kSideBySide<double>)>();
+  });
 }
 
 // Numbers in memory, interleaved: `lane_step` from column to column and `row_step` from row to row.

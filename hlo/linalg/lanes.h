@@ -33,6 +33,7 @@ template <typename T>
 concept LanesType = kIsLanes<T>;
 
 // By reference: how vectors are passed depends on the instruction set.
+// NOLINTBEGIN(bugprone-return-const-ref-from-parameter): nobody keeps what they return
 template <LanesType T>
 const T& conj_of(const T& x) {
   return x;
@@ -41,6 +42,7 @@ template <LanesType T>
 const T& real_of(const T& x) {
   return x;
 }
+// NOLINTEND(bugprone-return-const-ref-from-parameter)
 
 template <LanesType T>
 void take_root(T& x) {
