@@ -158,10 +158,13 @@ std::string_view target_of(const Node& node) {
 
 }  // namespace
 
-std::string_view fourier_kind(const Node& node) {
-  for (const Name& name : kNames)
-    if (target_of(node) == name.target) return name.kind;
-  return {};
+std::optional<FourierCall> fourier_call(const Node& node) {
+  for (const Name& name : kNames) {
+    if (target_of(node) != name.target) continue;
+    const Type& numbers = name.kind == "IRFFT" ? *node.type() : *node.operand_type(0);
+    return FourierCall{name.kind, numbers.dims.back()};
+  }
+  return std::nullopt;
 }
 
 bool is_fourier_of_columns(const Node& node) {

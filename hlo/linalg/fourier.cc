@@ -21,7 +21,8 @@ inline constexpr int64_t kSideBySide = 64 / sizeof(X);
 
 constexpr int64_t kDirect = 256;  // longer lines are rows and columns
 
-// exp(-2 pi i k / n), from the cosine and sine of an eighth of a turn at most, whose angle is rounded least.
+// exp(-2 pi i k / n), from the cosine and sine of an eighth of a turn at most, whose angle is rounded least;
+// in more digits than are kept, so that a half is one.
 Complex root_of_unity(int64_t k, int64_t n) {
   int64_t part = k % n, whole = n;  // of a turn
   const bool below = 2 * part < whole;
@@ -30,8 +31,9 @@ Complex root_of_unity(int64_t k, int64_t n) {
   if (left) part = whole - 2 * part, whole *= 2;
   const bool steep = 8 * part > whole;
   if (steep) part = whole - 4 * part, whole *= 4;
-  const double angle = 2 * std::numbers::pi * static_cast<double>(part) / static_cast<double>(whole);
-  double re = std::cos(angle), im = std::sin(angle);
+  using Wide = long double;
+  const Wide angle = 2 * std::numbers::pi_v<Wide> * static_cast<Wide>(part) / static_cast<Wide>(whole);
+  auto re = static_cast<double>(std::cos(angle)), im = static_cast<double>(std::sin(angle));
   if (steep) std::swap(re, im);
   return {left ? -re : re, below ? -im : im};
 }

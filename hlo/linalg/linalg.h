@@ -9,6 +9,7 @@
 #ifndef LAMINA_HLO_LINALG_LINALG_H_
 #define LAMINA_HLO_LINALG_LINALG_H_
 
+#include <optional>
 #include <string_view>
 
 #include "hlo/builder.h"
@@ -20,9 +21,12 @@ Value fft_along(Builder& b, const Value& x, std::string_view kind, int64_t n, in
 // Over the last `length.size()` dimensions, as StableHLO's fft.
 Value fft(Builder& b, const Value& x, std::string_view kind, std::span<const int64_t> length);
 
-// Of a node that is one of the calls that these become: its kind, of its last dimension; empty for other
-// nodes.
-std::string_view fourier_kind(const Node& node);
+// What a node that is one of the calls that these become does along its last dimension; none for other nodes.
+struct FourierCall {
+  std::string_view kind;
+  int64_t length;
+};
+std::optional<FourierCall> fourier_call(const Node& node);
 // Whether it is one along the last dimension but one, and the same by a call along the last one.
 bool is_fourier_of_columns(const Node& node);
 absl::StatusOr<ComputationPtr> fourier_by_lines(const Node& node);

@@ -255,11 +255,10 @@ class Writer {
         if (const std::string& target = n.attrs().string(Attr::call_target_name);
             target.starts_with("lamina.")) {
           if (linalg::is_fourier_of_columns(n)) return in_place(linalg::fourier_by_lines(n), n, names);
-          if (const std::string_view kind = linalg::fourier_kind(n); !kind.empty()) {
-            const hlo::Type& numbers = kind == "IRFFT" ? *n.type() : *n.operand_type(0);
+          if (const auto fft = linalg::fourier_call(n)) {
             names[&n] = generic(n, "stablehlo.fft", operand_names(names, n), operand_types(n),
-                                {str_cat("fft_type = #stablehlo<fft_type ", kind, ">"),
-                                 str_cat("fft_length = array<i64: ", numbers.dims.back(), ">")},
+                                {str_cat("fft_type = #stablehlo<fft_type ", fft->kind, ">"),
+                                 str_cat("fft_length = array<i64: ", fft->length, ">")},
                                 {}, result_types(n));
             return absl::OkStatus();
           }

@@ -6,6 +6,7 @@
 #include "hlo/builder.h"
 #include "hlo/cumsum_window.h"
 #include "hlo/hash_map.h"
+#include "hlo/linalg/linalg.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/rules/support.h"
@@ -214,6 +215,12 @@ class Writer {
         break;
       case Op::dynamic_update_slice:
         same_indices(n, 2, operands, body);
+        break;
+      case Op::custom_call:
+        if (linalg::is_fourier_of_columns(n)) return in_place(linalg::fourier_by_lines(n), operands, body);
+        if (const auto fft = linalg::fourier_call(n))
+          return results(n, "fft", operands,
+                         str_cat(", fft_type=", fft->kind, ", fft_length={", fft->length, "}"), body);
         break;
       default:
         break;
