@@ -544,3 +544,19 @@ def test_series_that_lose_their_digits_or_do_not_end_are_nan():
         np.testing.assert_allclose(special.hyp2f1(0.5, 1.5, 2.5, near), want, rtol=1e-10)
         roots = np.array([0.26356031971814091, 12.640800844275783])  # of Laguerre's polynomial of degree 5
         np.testing.assert_allclose(special.hyp1f1(-5.0, 1.0, roots), 0, atol=1e-12)
+
+
+def test_logits_of_float32_are_the_nearest_numbers():
+    half = np.float32(0.5)
+    near = [half, np.nextafter(half, np.float32(1)), np.nextafter(half, np.float32(0)), np.float32(1e-45)]
+    x = np.concatenate([UNIT, 1 - UNIT, near]).astype("float32")
+    x = x[(x > 0) & (x < 1)]
+    with mp.workdps(40):
+        want = np.array([float(mp.log(mp.mpf(float(v)) / (1 - mp.mpf(float(v))))) for v in x]).astype(
+            "float32"
+        )
+    np.testing.assert_array_equal(special.logit(x), want)
+    edges = lnp.asarray([0.0, 1.0], dtype="float32")
+    assert special.logit(edges).tolist() == [-np.inf, np.inf]
+    assert lm.grad(lambda v: special.logit(v).sum())(edges).tolist() == [np.inf, np.inf]
+    assert special.logit(lnp.asarray([0.25], dtype="bfloat16")).dtype == "bfloat16"
