@@ -48,18 +48,22 @@ def _square_exp(x: Tensor) -> Tensor:
     return ew("exponential", square) * (1.0 + rest)
 
 
-def _erfcx_forward(x: Tensor) -> Tensor:
-    size = ew("abs", x)
-    far = compare(size, 10.0, "GT")
-    near = safe(size, ew("not", far), 1.0)
-    direct = _square_exp(near) * ew("erfc", near)
-    t = safe(size, far, 11.0)
+def _erfcx_of_positive(x: Tensor, growth: Tensor) -> Tensor:
+    """Where `growth` is exp(x^2) up to 10."""
+    far = compare(x, 10.0, "GT")
+    direct = growth * ew("erfc", safe(x, ew("not", far), 1.0))
+    t = safe(x, far, 11.0)
     square = 0.5 / (t * t)
     terms = [float((-1) ** k * math.prod(range(1, 2 * k, 2))) for k in range(15, -1, -1)]
-    positive = select(far, polynomial(square, terms) / (t * _ROOT_PI), direct)
-    big = compare(x, -26.7, "LT")
-    mirrored = 2.0 * _square_exp(safe(x, ew("and", compare(x, 0.0, "LT"), ew("not", big)), 0.0)) - positive
-    out = select(compare(x, 0.0, "LT"), select(big, math.inf, mirrored), positive)
+    return select(far, polynomial(square, terms) / (t * _ROOT_PI), direct)
+
+
+def _erfcx_forward(x: Tensor) -> Tensor:
+    size = ew("abs", x)
+    growth = _square_exp(safe(size, compare(size, 26.7, "LE"), 1.0))
+    positive = _erfcx_of_positive(size, growth)
+    mirrored = select(compare(x, -26.7, "LT"), math.inf, 2.0 * growth - positive)
+    out = select(compare(x, 0.0, "LT"), mirrored, positive)
     return select(compare(x, x, "NE"), x, out)
 
 
@@ -82,7 +86,9 @@ def ndtr(x: Any) -> Tensor:
 def _log_ndtr_forward(x: Tensor) -> Tensor:
     low = compare(x, -1.0, "LT")
     y = safe(x, low, -2.0)
-    tail = -0.5 * y * y + ew("log", 0.5 * _erfcx_forward(y * (-1.0 / _ROOT_2)))
+    t = y * (-1.0 / _ROOT_2)
+    growth = _square_exp(safe(t, compare(t, 10.0, "LE"), 1.0))
+    tail = -0.5 * y * y + ew("log", 0.5 * _erfcx_of_positive(t, growth))
     z = safe(x, ew("not", low), 0.0)
     return select(low, tail, ew("log_plus_one", -0.5 * ew("erfc", z * (1.0 / _ROOT_2))))
 
