@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,15 +73,23 @@ def expit(x: Any) -> Tensor:
     return ew("logistic", inexact(x))
 
 
+@differentiable(lambda x: 1.0 / (x * (1.0 - x)))
+def _logit(x: Tensor) -> Tensor:
+    # The odds of the likelier side less 1: not negative, and exact near 1/2, so that one logarithm does for every x.
+    low = compare(x, 0.5, "LT")
+    rarer = select(low, x, 1.0 - x)
+    # Of 0 the sign does not count, and a subnormal number is scaled, as its inverse overflows.
+    tiny = compare(ew("abs", rarer), sys.float_info.min, "LT")
+    scaled = select(compare(rarer, 0.0, "EQ"), 0.0, select(tiny, rarer * 2.0**64, rarer))
+    y = ew("log_plus_one", select(low, 1.0 - 2.0 * x, 2.0 * x - 1.0) / scaled)
+    y = select(tiny, y + 64 * math.log(2), y)
+    return select(low, -y, y)
+
+
 @in_float64
 def logit(x: Any) -> Tensor:
     """log(p / (1 - p)), the inverse of expit."""
-    middle = ew("and", compare(x, 0.3, "GT"), compare(x, 0.65, "LT"))
-    # Around 1/2 the quotient is near 1: log((1 + s) / (1 - s)) with s = 2p - 1, which is exact.
-    s = 2.0 * safe(x, middle, 0.5) - 1.0
-    near = ew("log_plus_one", s) - ew("log_plus_one", -s)
-    y = safe(x, ew("not", middle), 0.25)
-    return select(middle, near, ew("log", y) - ew("log_plus_one", -y))
+    return _logit(x)
 
 
 _log_expit = differentiable(lambda x: ew("logistic", -x))(

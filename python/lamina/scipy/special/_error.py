@@ -48,19 +48,19 @@ def _square_exp(x: Tensor) -> Tensor:
     return ew("exponential", square) * (1.0 + rest)
 
 
-def _erfcx_forward(x: Tensor) -> Tensor:
-    size = ew("abs", x)
-    far = compare(size, 10.0, "GT")
-    near = safe(size, ew("not", far), 1.0)
-    direct = _square_exp(near) * ew("erfc", near)
-    t = safe(size, far, 11.0)
+def _erfc_series(t: Tensor) -> Tensor:
+    """exp(t^2) erfc(t) for t > 10, by the asymptotic series."""
     square = 0.5 / (t * t)
     terms = [float((-1) ** k * math.prod(range(1, 2 * k, 2))) for k in range(15, -1, -1)]
-    positive = select(far, polynomial(square, terms) / (t * _ROOT_PI), direct)
-    big = compare(x, -26.7, "LT")
-    mirrored = 2.0 * _square_exp(safe(x, ew("and", compare(x, 0.0, "LT"), ew("not", big)), 0.0)) - positive
-    out = select(compare(x, 0.0, "LT"), select(big, math.inf, mirrored), positive)
-    return select(compare(x, x, "NE"), x, out)
+    return polynomial(square, terms) / (t * _ROOT_PI)
+
+
+def _erfcx_forward(x: Tensor) -> Tensor:
+    far, big = compare(x, 10.0, "GT"), compare(x, -26.7, "LT")
+    near = safe(x, ew("not", ew("or", far, big)), 1.0)
+    # Of negative numbers too: erfc has no cancellation there, it lies between 1 and 2.
+    direct = _square_exp(near) * ew("erfc", near)
+    return select(far, _erfc_series(safe(x, far, 11.0)), select(big, math.inf, direct))
 
 
 _erfcx = differentiable(lambda x: 2.0 * x * _erfcx(x) - 2.0 / _ROOT_PI)(_erfcx_forward)
@@ -80,11 +80,15 @@ def ndtr(x: Any) -> Tensor:
 
 
 def _log_ndtr_forward(x: Tensor) -> Tensor:
+    # One erfc does for both sides of -1: of the probability itself below, of its complement above.
     low = compare(x, -1.0, "LT")
-    y = safe(x, low, -2.0)
-    tail = -0.5 * y * y + ew("log", 0.5 * _erfcx_forward(y * (-1.0 / _ROOT_2)))
-    z = safe(x, ew("not", low), 0.0)
-    return select(low, tail, ew("log_plus_one", -0.5 * ew("erfc", z * (1.0 / _ROOT_2))))
+    t = select(low, -x, x) * (1.0 / _ROOT_2)
+    far = ew("and", low, compare(t, 10.0, "GT"))
+    half = 0.5 * ew("erfc", safe(t, ew("not", far), 1.0))
+    # Farther out, where the probability underflows in the end, exp(-t^2) is left out of the logarithm.
+    rest = select(far, 0.5 * _erfc_series(safe(t, far, 11.0)), safe(half, low, 0.25))
+    tail = ew("log", rest) - select(far, 0.5 * x * x, 0.0)
+    return select(low, tail, ew("log_plus_one", -safe(half, ew("not", low), 0.25)))
 
 
 def _hazard(x: Tensor) -> Tensor:
