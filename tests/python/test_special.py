@@ -186,6 +186,33 @@ def test_edges_of_two_arguments(name, pairs):
     )
 
 
+def test_values_where_formulas_meet():
+    """The ends of the ranges of each formula, and where the result is near 0, against mpmath."""
+    tiny, close = np.array([5e-324, 3e-310, 2.3e-308]), np.array([1e-15, 1e-9, 1e-3])
+    joins = np.array([-1e154, -30.0, -14.2, -14.1, -1.0, np.nextafter(-1, 0), 0.0, 4.0])
+    cases = [
+        (
+            "logit",
+            lambda p: mp.log(p / (1 - p)),
+            np.concatenate([tiny, 0.5 - close, 0.5 + close, 1 - close]),
+            4e-16,
+        ),
+        (
+            "erfcx",
+            lambda x: mp.exp(x * x) * mp.erfc(x),
+            np.array([-26.6, -10.1, -1e-9, 9.9, 10.0, 10.1]),
+            1e-15,
+        ),
+        ("log_ndtr", lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), joins[1:], 2e-15),
+    ]
+    with mp.workdps(50):
+        for name, exact, x, bound in cases:
+            got = getattr(special, name)(lnp.array(x)).numpy()
+            assert relative_error(got, [float(exact(mp.mpf(float(v)))) for v in x]) <= bound, name
+    assert special.log_ndtr(lnp.float64(joins[0])).item() == pytest.approx(-5e307)
+    assert special.logit(lnp.float64(-0.0)).item() == -np.inf
+
+
 GRID = np.arange(-6, 6.5, 0.5)
 A, B = (v.ravel() for v in np.meshgrid(np.concatenate([GRID, [-20.5, -20, 20, 30.5, 171]]), GRID))
 

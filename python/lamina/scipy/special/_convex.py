@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from lamina._core import Tensor
 from lamina.nn import logsumexp
 from lamina.numpy import _elementwise as np_
 from lamina.numpy._common import compare, ew, floating, inexact, select
-from lamina.scipy.special._common import differentiable, in_float64, in_own_type, safe
+from lamina.scipy.special._common import differentiable, in_float64, safe
 
 
 def _log_product(log: str, slope: Any) -> Any:
@@ -72,29 +73,23 @@ def expit(x: Any) -> Tensor:
     return ew("logistic", inexact(x))
 
 
+@differentiable(lambda x: 1.0 / (x * (1.0 - x)))
+def _logit(x: Tensor) -> Tensor:
+    # The odds of the likelier side less 1: not negative, and exact near 1/2, so that one logarithm does for every x.
+    low = compare(x, 0.5, "LT")
+    rarer = select(low, x, 1.0 - x)
+    # Of 0 the sign does not count, and a subnormal number is scaled, as its inverse overflows.
+    tiny = compare(ew("abs", rarer), sys.float_info.min, "LT")
+    scaled = select(compare(rarer, 0.0, "EQ"), 0.0, select(tiny, rarer * 2.0**64, rarer))
+    y = ew("log_plus_one", select(low, 1.0 - 2.0 * x, 2.0 * x - 1.0) / scaled)
+    y = select(tiny, y + 64 * math.log(2), y)
+    return select(low, -y, y)
+
+
 @in_float64
-def _logit_of_wide(x: Any) -> Tensor:
-    middle = ew("and", compare(x, 0.3, "GT"), compare(x, 0.65, "LT"))
-    # Around 1/2 the quotient is near 1: log((1 + s) / (1 - s)) with s = 2p - 1, which is exact.
-    s = 2.0 * safe(x, middle, 0.5) - 1.0
-    near = ew("log_plus_one", s) - ew("log_plus_one", -s)
-    y = safe(x, ew("not", middle), 0.25)
-    return select(middle, near, ew("log", y) - ew("log_plus_one", -y))
-
-
-_log_odds = differentiable(lambda x: 1.0 / (x * (1.0 - x)))(lambda x: ew("log", x / (1.0 - x)))
-
-
-@in_float64
-def _logit_of_narrow(x: Any) -> Tensor:
-    # The quotient has digits enough: next to 1/2 it is off 1 by 2^-24 or more.
-    return _log_odds(x)
-
-
-@in_own_type
 def logit(x: Any) -> Tensor:
     """log(p / (1 - p)), the inverse of expit."""
-    return _logit_of_wide(x) if x.dtype.name == "float64" else _logit_of_narrow(x)
+    return _logit(x)
 
 
 _log_expit = differentiable(lambda x: ew("logistic", -x))(

@@ -48,23 +48,19 @@ def _square_exp(x: Tensor) -> Tensor:
     return ew("exponential", square) * (1.0 + rest)
 
 
-def _erfcx_of_positive(x: Tensor, growth: Tensor) -> Tensor:
-    """Where `growth` is exp(x^2) up to 10."""
-    far = compare(x, 10.0, "GT")
-    direct = growth * ew("erfc", safe(x, ew("not", far), 1.0))
-    t = safe(x, far, 11.0)
+def _erfc_series(t: Tensor) -> Tensor:
+    """exp(t^2) erfc(t) for t > 10, by the asymptotic series."""
     square = 0.5 / (t * t)
     terms = [float((-1) ** k * math.prod(range(1, 2 * k, 2))) for k in range(15, -1, -1)]
-    return select(far, polynomial(square, terms) / (t * _ROOT_PI), direct)
+    return polynomial(square, terms) / (t * _ROOT_PI)
 
 
 def _erfcx_forward(x: Tensor) -> Tensor:
-    size = ew("abs", x)
-    growth = _square_exp(safe(size, compare(size, 26.7, "LE"), 1.0))
-    positive = _erfcx_of_positive(size, growth)
-    mirrored = select(compare(x, -26.7, "LT"), math.inf, 2.0 * growth - positive)
-    out = select(compare(x, 0.0, "LT"), mirrored, positive)
-    return select(compare(x, x, "NE"), x, out)
+    far, big = compare(x, 10.0, "GT"), compare(x, -26.7, "LT")
+    near = safe(x, ew("not", ew("or", far, big)), 1.0)
+    # Of negative numbers too: erfc has no cancellation there, it lies between 1 and 2.
+    direct = _square_exp(near) * ew("erfc", near)
+    return select(far, _erfc_series(safe(x, far, 11.0)), select(big, math.inf, direct))
 
 
 _erfcx = differentiable(lambda x: 2.0 * x * _erfcx(x) - 2.0 / _ROOT_PI)(_erfcx_forward)
@@ -84,13 +80,15 @@ def ndtr(x: Any) -> Tensor:
 
 
 def _log_ndtr_forward(x: Tensor) -> Tensor:
+    # One erfc does for both sides of -1: of the probability itself below, of its complement above.
     low = compare(x, -1.0, "LT")
-    y = safe(x, low, -2.0)
-    t = y * (-1.0 / _ROOT_2)
-    growth = _square_exp(safe(t, compare(t, 10.0, "LE"), 1.0))
-    tail = -0.5 * y * y + ew("log", 0.5 * _erfcx_of_positive(t, growth))
-    z = safe(x, ew("not", low), 0.0)
-    return select(low, tail, ew("log_plus_one", -0.5 * ew("erfc", z * (1.0 / _ROOT_2))))
+    t = select(low, -x, x) * (1.0 / _ROOT_2)
+    far = ew("and", low, compare(t, 10.0, "GT"))
+    half = 0.5 * ew("erfc", safe(t, ew("not", far), 1.0))
+    # Farther out, where the probability underflows in the end, exp(-t^2) is left out of the logarithm.
+    rest = select(far, 0.5 * _erfc_series(safe(t, far, 11.0)), safe(half, low, 0.25))
+    tail = ew("log", rest) - select(far, 0.5 * x * x, 0.0)
+    return select(low, tail, ew("log_plus_one", -safe(half, ew("not", low), 0.25)))
 
 
 def _hazard(x: Tensor) -> Tensor:
