@@ -7,6 +7,7 @@
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "hlo/reference_chain.h"
+#include "hlo/with_vectors.h"
 
 namespace lamina::jit {
 namespace {
@@ -48,10 +49,12 @@ struct Plain {
   static void row(void* acc, const void* x, int64_t step, int64_t n) {
     T* a = static_cast<T*>(acc);
     const T* b = static_cast<const T*>(x);
-    if (step == 1)
-      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i]);
-    else
-      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i * step]);
+    hlo::with_vectors([=] {
+      if (step == 1)
+        for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i]);
+      else
+        for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i * step]);
+    });
   }
   static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
     T* a = static_cast<T*>(acc);
