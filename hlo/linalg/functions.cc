@@ -25,6 +25,30 @@ Value largest_last(Builder& b, const Value& x) {
                   Dims{x.rank() - 1});
 }
 
+// The matrices p[0], squared where the step p[2] is one of their p[1] squarings.
+Value squared_where_more(Builder& b, std::span<const Value> p) {
+  const auto square = [](Builder& s, std::span<const Value> q) {
+    const Value more = s.compare(q[1], s.broadcast_scalar(q[2], q[1].dims()), "GT");
+    // Matrices that are done are not squared: what overflows there would make derivatives NaN.
+    const Value each = over(s, more, q[0]);
+    const Value base = s.select(each, q[0], s.zeros_like(q[0]));
+    return s.select(each, product(s, base, base), q[0]);
+  };
+  // Of smaller matrices a product costs less than a branch.
+  constexpr int64_t kLeastBranched = 16;
+  if (p[0].dims().back() < kLeastBranched) return square(b, p);
+  const Type* const types[] = {p[0].type(), p[1].type(), p[2].type()};
+  const absl::StatusOr<ComputationPtr> some =
+      record_region(types, [&](Builder& s, std::span<const Value> q) { return Values{square(s, q)}; });
+  const absl::StatusOr<ComputationPtr> none =
+      record_region(types, [](Builder&, std::span<const Value> q) { return Values{q[0]}; });
+  for (const auto* branch : {&some, &none})
+    if (!branch->ok()) return b.fail(branch->status());
+  const Value more = b.compare(p[1], b.broadcast_scalar(p[2], p[1].dims()), "GT");
+  const Value any = b.reduce(more, Op::or_, b.scalar_int(DType::kBool, 0), all_dims(more.rank()));
+  return b.conditional(b.convert(any, DType::kS32), {{*none, *some}}, p)[0];
+}
+
 }  // namespace
 
 Value expm(Builder& b, const Value& a, int64_t max_squarings) {
@@ -76,11 +100,7 @@ Value expm(Builder& b, const Value& a, int64_t max_squarings) {
   if (max_squarings > 0) {
     const Type* types[] = {power.type(), squarings.type(), scalar_type(squarings.dtype())};
     absl::StatusOr<ComputationPtr> body = record_region(types, [](Builder& s, std::span<const Value> p) {
-      const Value more = s.compare(p[1], s.broadcast_scalar(p[2], p[1].dims()), "GT");
-      // Matrices that are done are not squared: what overflows there would make derivatives NaN.
-      const Value each = over(s, more, p[0]);
-      const Value base = s.select(each, p[0], s.zeros_like(p[0]));
-      return Values{s.select(each, product(s, base, base), p[0]), p[1]};
+      return Values{squared_where_more(s, p), p[1]};
     });
     if (!body.ok()) return b.fail(body.status());
     const Value steps = b.iota(squarings.dtype(), Dims{max_squarings}, 0);

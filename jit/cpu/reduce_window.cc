@@ -1,6 +1,7 @@
 // reduce_window and select_and_scatter, many positions at a time: element by element of the window, rows of
 // positions are combined as vectors, in the order of hlo/reduce_tree.h for each.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
@@ -182,6 +183,7 @@ struct ReduceWindow {
   std::vector<int64_t> widths;
   int64_t lanes;
   bool order_free;
+  bool one_per_lane;  // an element of a window is alone in its lane, and one routine combines them
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     return for_parts(walk, context,
@@ -201,7 +203,7 @@ struct ReduceWindow {
         std::memcpy(inits[i].data() + e * widths[i], in[m + i], widths[i]);
       init_rows.push_back(inits[i].data());
     }
-    std::vector<std::byte> row(kRowBlock * widths[0]);
+    std::vector<std::byte> row((one_per_lane ? lanes : 1) * kRowBlock * widths[0]);
     std::vector<Source> sources(m);
     absl::Status status;
     for (int64_t r = begin; r < end; ++r) {
@@ -222,6 +224,10 @@ struct ReduceWindow {
             for (const int64_t offset : *run.offsets)
               body.combine()(row.data(), from + offset * widths[0], run.step, n);
             store(0, row.data());
+          } else if (one_per_lane) {
+            fold_lanes(static_cast<const std::byte*>(in[0]) + shift * widths[0], run, n, row.data());
+            body.combine()(row.data(), inits[0].data(), 1, n);
+            store(0, row.data());
           } else {
             tree.start(n);
             for (const int64_t offset : *run.offsets) {
@@ -239,6 +245,19 @@ struct ReduceWindow {
       if (!status.ok()) return status;
     }
     return status;
+  }
+
+  // The first of `rows` = the tree over the windows of `n` positions. Each lane holds one element, so the
+  // upper half of them combines straight from the array.
+  void fold_lanes(const std::byte* from, const WindowWalk::Stretch& run, int64_t n, std::byte* rows) const {
+    const std::vector<int64_t>& offsets = *run.offsets;
+    const int64_t width = widths[0], pitch = n * width, count = std::ssize(offsets);
+    const int64_t half = std::max<int64_t>(1, std::bit_ceil(static_cast<uint64_t>(count)) / 2);
+    for (int64_t k = 0; k < half; ++k)
+      copy_row(from + offsets[k] * width, rows + k * pitch, n, run.step, 1, width);
+    for (int64_t k = half; k < count; ++k)
+      body.combine()(rows + (k - half) * pitch, from + offsets[k] * width, run.step, n);
+    for (int64_t s = half / 2; s >= 1; s /= 2) body.combine()(rows, rows + s * pitch, 1, s * n);
   }
 };
 
@@ -325,6 +344,7 @@ NativeOp make_reduce_window(const Node& n) {
                  Region(n.attrs().computation(Attr::body)),
                  {},
                  1,
+                 false,
                  false};
   int64_t part = 1;
   for (size_t i = 0; i < m; ++i) {
@@ -334,9 +354,11 @@ NativeOp make_reduce_window(const Node& n) {
   }
   w.lanes = hlo::kReduceLaneBytes / part;
   w.order_free = w.body.combine() && is_order_free(w.body.kind(), n.operand_type(0)->dtype);
+  w.one_per_lane = m == 1 && w.body.combine() && w.walk.volume() <= w.lanes;
   NativeOp op;
   op.what = str_cat("windows of up to ", w.walk.volume(), " elements, ",
                     w.order_free       ? "plain"
+                    : w.one_per_lane   ? "lanes"
                     : w.body.combine() ? "row tree"
                                        : "region tree");
   op.run = [w = std::move(w)](const void* const* in, void* const* out, const KernelContext& context) {

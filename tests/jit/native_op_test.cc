@@ -221,6 +221,10 @@ TEST_CASE("Windows are reduced in the evaluator's order", "[native][heavy]") {
     check(body + window_text("f32", "300", "300", "window_dimensions=[300], padding=[299,0]"));
     check(body + window_text("f32", "0,4", "2,4", "window_dimensions=[1,1], padding=[1,1,0,0]"));
     check(body + window_text("f32", "2,4", "2,0", "window_dimensions=[1,5]"));
+    // As many elements as lanes, and one more; windows of one element.
+    check(body + window_text("f32", "200", "137", "window_dimensions=[64]"));
+    check(body + window_text("f32", "201", "137", "window_dimensions=[65]"));
+    check(body + window_text("f32", "5,40", "3,40", "window_dimensions=[1,1], window_strides=[2,1]"));
     // Positions along the first dimension, and a tree of several chunks.
     check(body + window_text("f32", "60,3,2", "58,1,2", "window_dimensions=[3,3,1]"));
     check(body + window_text("f32", "40000", "3", "window_dimensions=[39998]"));

@@ -163,9 +163,10 @@ def test_derivatives_to_second_order(name, n, kind):
     check_derivatives(lambda y: real_sum(function(y), weights), x, 1e-4)
 
 
-def test_the_exponential_of_batches_and_large_matrices():
+@pytest.mark.parametrize("n", [4, 20])  # the squarings of the larger ones are in a branch
+def test_the_exponential_of_batches_and_large_matrices(n):
     rng = np.random.default_rng(0)
-    a = rng.normal(size=(3, 4, 4)) * np.array([1e-8, 1, 50])[:, None, None]
+    a = rng.normal(size=(3, n, n)) * np.array([1e-8, 1, 50])[:, None, None] * 2 / np.sqrt(n)
     out = sl.expm(a)
     for i in range(3):
         np.testing.assert_array_equal(out[i], sl.expm(a[i]))
@@ -174,6 +175,24 @@ def test_the_exponential_of_batches_and_large_matrices():
     assert np.isnan(np.asarray(sl.expm(a, max_squarings=1))[2]).all()
     turn = np.array([[0, -1e4], [1e4, 0]])
     close(sl.expm(turn), [[np.cos(1e4), -np.sin(1e4)], [np.sin(1e4), np.cos(1e4)]], 1e-9)
+
+
+def test_derivatives_of_exponentials_of_matrices_of_several_sizes():
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=(3, 20, 20)) * np.array([1e-3, 1, 20])[:, None, None] / np.sqrt(20)
+    w, v = rng.normal(size=(2, 20, 20))
+
+    def slope(x):
+        return lm.grad(lambda y: (sl.expm(y) * w).sum())(x)
+
+    first = lm.vmap(slope)(lnp.asarray(a))
+    along = lm.jit(lambda x: lm.jvp(slope, (x,), (lnp.asarray(v),))[1])
+    for x, g in zip(a, first):
+        np.testing.assert_array_equal(g, lm.jit(slope)(lnp.asarray(x)))
+        close(g, reference.expm_frechet(x.T, w, compute_expm=False), 1e-8)
+        h = 1e-5
+        up, down = (reference.expm_frechet((x + s * h * v).T, w, compute_expm=False) for s in (1, -1))
+        close(along(lnp.asarray(x)), (up - down) / (2 * h), 1e-5)
 
 
 def test_structured_matrices_are_scipys():
