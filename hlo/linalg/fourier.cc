@@ -21,6 +21,8 @@ inline constexpr int64_t kSideBySide = 64 / sizeof(X);
 
 constexpr int64_t kDirect = 256;  // longer lines are rows and columns
 
+bool is_real(FourierKind kind) { return kind == FourierKind::kReal || kind == FourierKind::kRealInverse; }
+
 // exp(-2 pi i k / n), from the cosine and sine of an eighth of a turn at most, whose angle is rounded least;
 // in more digits than are kept, so that a half is one.
 Complex root_of_unity(int64_t k, int64_t n) {
@@ -447,8 +449,7 @@ class Columns {
 template <typename X>
 class Plan {
  public:
-  Plan(FourierKind kind, int64_t n) : kind_(kind), real_(is_real(kind)), length_(real_ ? n / 2 : n) {
-    rows_ = length_;
+  Plan(FourierKind kind, int64_t n) : kind_(kind), length_(is_real(kind) ? n / 2 : n), rows_(length_) {
     if (length_ > kDirect) split();
     row_passes_ = passes_of<X>(rows_);
     if (columns_ > 1) {
@@ -463,7 +464,7 @@ class Plan {
         }
       }
     }
-    for (int64_t k = 0; real_ && k <= length_ / 2; ++k) halves_.push_back(rounded_root<X>(k, n));
+    for (int64_t k = 0; is_real(kind) && k <= length_ / 2; ++k) halves_.push_back(rounded_root<X>(k, n));
   }
 
   void run_lines(const X* x, X* y, int64_t lines, const EachMatrix& each) const {
@@ -540,9 +541,6 @@ class Plan {
   // Blocks of columns whose rows are read one after the other: they lie in the same pages of memory.
   static constexpr int64_t kNeighbours = 4;
 
-  static bool is_real(FourierKind kind) {
-    return kind == FourierKind::kReal || kind == FourierKind::kRealInverse;
-  }
   static int64_t blocks_of(int64_t columns) { return (columns + kLanes - 1) / kLanes; }
 
   // Rows and columns that leave the fewest lanes without work, of these the nearest to a square.
@@ -576,7 +574,7 @@ class Plan {
     const Numbers<X> w = coarse_[row * blocks_ + column / kLanes];
     Numbers<X> x{fine_re_[at], fine_im_[at]};
     turn(x, w.re, w.im);
-    return {x.re, x.im};
+    return x;
   }
 
   // work(columns, i) for each i below the count, in a few tasks, each of which has memory of its own.
@@ -694,7 +692,6 @@ class Plan {
   }
 
   FourierKind kind_;
-  bool real_;
   int64_t length_, rows_, columns_ = 1;  // of complex numbers; one column: the line is one transform
   int64_t blocks_ = 0;                   // of columns
   std::vector<Pass<X>> row_passes_, column_passes_;
@@ -725,8 +722,7 @@ PlannedRoutine plan_columns(FourierKind kind, int64_t n, int64_t columns, int64_
 }  // namespace
 
 bool has_fourier_plan(FourierKind kind, int64_t n) {
-  const bool real = kind == FourierKind::kReal || kind == FourierKind::kRealInverse;
-  return n > 0 && (!real || n % 2 == 0) && (n == 1 || !radices_of(n).empty());
+  return n > 0 && (!is_real(kind) || n % 2 == 0) && (n == 1 || !radices_of(n).empty());
 }
 
 PlannedRoutine plan_fourier(FourierKind kind, const Type& type) {

@@ -59,7 +59,7 @@ struct SumGroup {
 
   explicit SumGroup(const T* x) {
     std::memcpy(v, x, sizeof v);
-    if constexpr (n > 1) within<1>();
+    within<1>();
     if constexpr (n > 2) within<2>();
     if constexpr (n > 4) within<4>();
     if constexpr (n > 8) within<8>();

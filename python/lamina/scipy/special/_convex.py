@@ -73,7 +73,10 @@ def expit(x: Any) -> Tensor:
     return ew("logistic", inexact(x))
 
 
-@differentiable(lambda x: 1.0 / (x * (1.0 - x)))
+_with_slope_of_logit = differentiable(lambda x: 1.0 / (x * (1.0 - x)))
+
+
+@_with_slope_of_logit
 def _logit(x: Tensor) -> Tensor:
     # The odds of the likelier side less 1: not negative, and exact near 1/2, so that one logarithm does for every x.
     low = compare(x, 0.5, "LT")
@@ -86,7 +89,7 @@ def _logit(x: Tensor) -> Tensor:
     return select(low, -y, y)
 
 
-@differentiable(lambda x: 1.0 / (x * (1.0 - x)))
+@_with_slope_of_logit
 def _log_odds(x: Tensor) -> Tensor:
     return ew("log", x / (1.0 - x))
 
