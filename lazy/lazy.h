@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "hlo/builder.h"
@@ -68,6 +69,9 @@ class Cell {
 
 // Copies host memory in (row-major, dense).
 Value from_host(DType dtype, std::span<const int64_t> dims, const void* data);
+// What `fill` writes, all of it, row-major, to memory of the host that is the array's where that is the
+// device.
+Value filled(DType dtype, std::span<const int64_t> dims, absl::FunctionRef<void(void*)> fill);
 // Shares memory; `release` runs when the last user is gone.
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release);
 // The same array, in memory that nobody else writes to. Inside a jit trace as it is.

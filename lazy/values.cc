@@ -27,6 +27,15 @@ Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
   return copied_leaf(default_device(), type, elements.data());
 }
 
+Value filled(DType dtype, std::span<const int64_t> dims, absl::FunctionRef<void(void*)> fill) {
+  const hlo::Type* type = check(hlo::array_type(dtype, dims));
+  jit::BufferRef buffer = check(jit::host_device().memory().allocate(type->bytes()));
+  auto* const data = const_cast<std::byte*>(jit::host().view(*buffer));  // a new block: nobody else's
+  fill(data);
+  if (&default_device() == &jit::host_device()) return leaf_of(type, std::move(buffer));
+  return copied_leaf(default_device(), type, data);
+}
+
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
   if (hlo::is_narrow(dtype) && hlo::bit_width(dtype) < 8) {  // their spare bits may hold anything
     Value copy = from_host(dtype, dims, data);

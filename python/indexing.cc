@@ -1,6 +1,9 @@
 #include "python/indexing.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -187,6 +190,25 @@ pybind11::tuple range_of_elements(const std::byte* bytes, int64_t count) {
   return pybind11::make_tuple(*low, *high);
 }
 }  // namespace
+
+lazy::Lazy true_places(const lazy::Lazy& mask) {
+  const jit::ArrayPtr array = lazy::array(mask.value);
+  const std::byte* const bytes = lazy::host_bytes(*array);
+  const int64_t size = mask.value.type()->num_elements;
+  const std::array<int64_t, 1> dims{size - std::count(bytes, bytes + size, std::byte{0})};
+  const auto fill = [&](auto* places) {
+    // Each is written where the next true one belongs, and stays if it is one: no branch to be mistaken
+    // about.
+    int64_t found = 0;
+    for (int64_t i = 0; found < dims[0]; ++i) {
+      places[found] = static_cast<std::remove_pointer_t<decltype(places)>>(i);
+      found += bytes[i] != std::byte{0};
+    }
+  };
+  if (size > std::numeric_limits<int32_t>::max())
+    return {lazy::filled(hlo::DType::kS64, dims, [&](void* out) { fill(static_cast<int64_t*>(out)); })};
+  return {lazy::filled(hlo::DType::kS32, dims, [&](void* out) { fill(static_cast<int32_t*>(out)); })};
+}
 
 pybind11::tuple integer_range(const lazy::Lazy& x) {
   const jit::ArrayPtr array = lazy::array(x.value);

@@ -35,6 +35,10 @@ std::optional<lazy::Lazy> write_basic(const lazy::Lazy& x, PyObject* key, PyObje
 // The least and the greatest element, as Python integers, of an integer array that has elements; computes it.
 pybind11::tuple integer_range(const lazy::Lazy& x);
 
+// Where a mask of any shape is true: places in row-major order, int32, or int64 where that does not suffice;
+// computes it.
+lazy::Lazy true_places(const lazy::Lazy& mask);
+
 }  // namespace lamina::python
 
 #endif  // LAMINA_PYTHON_INDEXING_H_

@@ -390,6 +390,14 @@ void add_recording(py::module_& m) {
         return integer_range(lazy_of(x.ptr()));
       },
       "The least and the greatest element of an integer Tensor that has elements; computes it.");
+  m.def(
+      "true_places",
+      [](const py::object& x) {
+        UserLocation location;
+        return to_object(true_places(lazy_of(x.ptr())));
+      },
+      "Where a bool Tensor is true, as places in row-major order, int32 (int64 of a very large one); "
+      "computes it.");
   m.def("promote", [](const std::string& a, bool weak_a, const std::string& b, bool weak_b) {
     const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);
     return py::make_tuple(std::string(hlo::info(t.dtype).numpy_name), t.weak);

@@ -135,15 +135,25 @@ def _holds_tensor(key: Any) -> bool:
     return isinstance(key, (list, tuple)) and any(_holds_tensor(k) for k in key)
 
 
-def _mask_values(mask: Any) -> Any:
-    """A boolean mask's values; TypeError with the remedy inside a trace."""
-    if not isinstance(mask, Tensor):
-        return mask
+def _known_mask(mask: Any) -> Tensor:
+    """A boolean mask whose values can be had; TypeError with the remedy inside a trace."""
+    mask = to_tensor(mask)
     if not _core.forceable(mask):
         from lamina._masked import unknown_mask
 
         raise unknown_mask(mask)
-    return mask.numpy()
+    return mask
+
+
+def true_places(mask: Tensor) -> list[Tensor]:
+    """Where a mask of one or more dimensions is true, in row-major order: an integer array per dimension."""
+    rest = _core.true_places(mask)
+    places = []
+    for n in mask.shape[:0:-1]:
+        whole = _core.elementwise("divide", rest, builtins.max(n, 1))
+        places.append(_core.elementwise("subtract", rest, _core.elementwise("multiply", whole, n)))
+        rest = whole
+    return [rest, *places[::-1]]
 
 
 def _bounded(index: int, size: int, axis: int) -> int:
@@ -257,7 +267,7 @@ class Plan:
                 groups.append(position)
                 axis += 1
             elif k.dtype.kind == "b":
-                mask = _mask_values(k)
+                mask = _known_mask(k)
                 # As in NumPy, a mask of no elements chooses none along any axis.
                 covered = shape[axis : axis + mask.ndim]
                 if len(covered) < mask.ndim or any(n not in (0, d) for n, d in zip(mask.shape, covered)):
@@ -269,8 +279,8 @@ class Plan:
                     import numpy as np
 
                     self._add(1, _array_index(np.zeros(int(mask), np.int32), 1, axis))
-                for index in mask.nonzero() if mask.ndim else ():
-                    self._add(shape[axis], _array_index(index, shape[axis], axis))
+                for index in true_places(mask) if mask.ndim else ():
+                    self._add(shape[axis], Indices(index, None, index.shape))
                     axis += 1
                 groups.append(position)
                 has_array = True
@@ -376,6 +386,11 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
         from lamina._masked import MaskedElements
 
         return MaskedElements(_whole_mask(x, key), x)
+    mask = not isinstance(key, (tuple, list)) and _is_array_like(key) and key.dtype.kind == "b"
+    if mask and key.ndim > 1 and key.shape == x.shape[: key.ndim]:
+        # One place among all is quicker to take from than one along each dimension.
+        size = math.prod(key.shape)
+        return getitem(reshape(x, (size, *x.shape[key.ndim :])), key.reshape(size))
     if type(key) is Tensor and key.dtype.kind in "iu" and x.ndim and x.shape[0]:
         return _rows(x, _bounds.checked(key, x.shape[0], 0) if checked else key)
     return _read(x, Plan(x.shape, key, checked))

@@ -226,6 +226,12 @@ def host(x: Any, what: str, places: bool = False) -> Any:
 
     With `places` they only choose which elements are taken, so that a derivative may depend on them.
     """
+    t = with_values(x, what)
+    return (_core.value_of(t) if places else t).numpy()
+
+
+def with_values(x: Any, what: str) -> Tensor:
+    """`x` as a Tensor whose values can be had. TypeError inside a trace, naming the function."""
     from lamina._tensor import describe
 
     t = to_tensor(x)
@@ -234,7 +240,7 @@ def host(x: Any, what: str, places: bool = False) -> Any:
             f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
             "inside a jit or vmap; give `size`, or call it outside"
         )
-    return (_core.value_of(t) if places else t).numpy()
+    return t
 
 
 def places(x: Any) -> Any:

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import canonical_axis, compare, ew, full_of, host, iota, promote, select
 from lamina.numpy._reductions import any as any_of
-from lamina.numpy._reductions import cumsum
+from lamina.numpy._reductions import argmax, cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
 from lamina.numpy._sorting import _sorted, argsort, lexsort, nonzero, searchsorted, sort
 
@@ -60,9 +61,13 @@ def unique(
     t = to_tensor(ar)
     axis = None if axis is None else canonical_axis(axis, t.ndim)
     values = host(t, "unique", places=True)
-    if t.dtype.kind not in "fc" and not (return_index or return_inverse):
+    if not (return_index or return_inverse) and (t.dtype.kind not in "fc" or not _core.differentiated(t)):
         # Elements without a derivative need not be taken from their places.
-        found, counts = (to_tensor(v) for v in np.unique(values, return_counts=True, axis=axis))
+        if axis is None and t.dtype.kind != "c":
+            found, counts = _values_and_counts(_core.value_of(t), equal_nan)
+        else:
+            arrays = np.unique(values, return_counts=True, axis=axis, equal_nan=equal_nan)
+            found, counts = (to_tensor(a) for a in arrays)
         return (found, astype(counts, "int32")) if return_counts else found
     if axis is None and t.dtype.kind in "fiu":
         found = _places(values, return_inverse, equal_nan)
@@ -86,6 +91,25 @@ def _in_order(values: Any) -> tuple[Any, Any]:
         return values[order], order
     ordered, order = _sorted([to_tensor(values), iota("int32", values.shape, 0)], 0)
     return ordered.numpy(), order.numpy()
+
+
+def _values_and_counts(t: Tensor, equal_nan: bool) -> tuple[Tensor, Tensor]:
+    """The different ones of real elements in order, NaN last, the first of those equal; how often each occurs."""
+    if t.size == 0:
+        return ravel(t), full_of(0, "int32", [0])
+    ordered = sort(t, None)
+    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
+    differs = compare(after, before, "NE")
+    if equal_nan and t.dtype.kind == "f":
+        differs = ew("and", differs, compare(before, before, "EQ"))  # behind a NaN there is no other number
+    starts = _core.true_places(concatenate([full_of(True, "bool", [1]), differs]))
+    found = getitem(ordered, starts)
+    if t.dtype.kind == "f" and bool(any_of(compare(found, 0, "EQ"))):
+        # Zeros of both signs are equal, and the sort of values alone tells nothing of which came first.
+        flat = ravel(t)
+        first = getitem(flat, argmax(compare(flat, 0, "EQ")))
+        found = select(compare(found, 0, "EQ"), first, found)
+    return found, concatenate([getitem(starts, slice(1, None)), full_of(t.size, "int32", [1])]) - starts
 
 
 def _places(values: Any, inverse: bool, equal_nan: bool) -> tuple[Any, ...]:

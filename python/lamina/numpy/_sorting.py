@@ -11,7 +11,7 @@ from typing import Any
 from lamina import _core
 from lamina._bounds import checked
 from lamina._core import Tensor
-from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
+from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar, true_places
 from lamina._results import recorded
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
@@ -35,6 +35,7 @@ from lamina.numpy._common import (
     promote_inexact,
     select,
     shape_of,
+    with_values,
 )
 from lamina.numpy._reductions import all as all_
 from lamina.numpy._reductions import cumsum
@@ -214,9 +215,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> t
     if t.ndim == 0:
         raise ValueError("nonzero needs at least one dimension; use atleast_1d")
     if size is None:
-        import numpy as np
-
-        return tuple(to_tensor(i.astype(np.int32)) for i in np.nonzero(host(t, "nonzero", places=True)))
+        values = _core.value_of(with_values(t, "nonzero"))
+        return tuple(astype(i, "int32") for i in true_places(compare(values, 0, "NE")))
     mask = ravel(e.logical_or(t, False))
     counts = cumsum(mask)
     flat = searchsorted(counts, iota("int32", [size], 0) + 1)
