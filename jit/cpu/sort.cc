@@ -47,6 +47,43 @@ struct Record {
   }
 };
 
+// What orders an element among the selected ones: one integer where both fit into it.
+template <typename K>
+using Candidate = std::conditional_t<sizeof(K) == sizeof(uint32_t), uint64_t, Record<K>>;
+uint64_t candidate(uint32_t key, uint32_t index) { return uint64_t{key} << 32 | index; }
+Record<uint64_t> candidate(uint64_t key, uint32_t index) { return {key, index}; }
+uint32_t key_of(uint64_t candidate) { return static_cast<uint32_t>(candidate >> 32); }
+uint64_t key_of(const Record<uint64_t>& candidate) { return candidate.key; }
+uint32_t index_of(uint64_t candidate) { return static_cast<uint32_t>(candidate); }
+uint32_t index_of(const Record<uint64_t>& candidate) { return candidate.index; }
+
+// Sorts up to kRanked of them, which are all different, by how many are less than each: without branches, in
+// time that grows as their number's square.
+constexpr int64_t kRanked = 64;
+void sort_by_ranks(uint64_t* candidates, int64_t count) {
+  std::array<uint64_t, kRanked> of;
+  std::array<int64_t, kRanked> ranks;
+  std::fill(std::copy_n(candidates, count, of.begin()), of.end(), 0);
+  hlo::with_lanes([&]<int kLanes>() {
+    using Lanes = hlo::VectorOf<uint64_t, kLanes>::Type;
+    for (int64_t first = 0; first < count; first += kLanes) {
+      Lanes some;
+      typename hlo::VectorOf<int64_t, kLanes>::Type less = {};
+      std::memcpy(&some, &of[first], sizeof some);
+      for (int64_t j = 0; j < count; ++j) less -= of[j] < some;  // true is -1
+      std::memcpy(&ranks[first], &less, sizeof less);
+    }
+  });
+  for (int64_t i = 0; i < count; ++i) candidates[ranks[i]] = of[i];
+}
+// The least `kept` of them come first.
+template <typename C>
+void least_first(C* candidates, int64_t kept, int64_t count) {
+  if constexpr (std::is_integral_v<C>)
+    if (count <= kRanked) return sort_by_ranks(candidates, count);
+  std::nth_element(candidates, candidates + kept - 1, candidates + count);
+}
+
 // Turns a key's values into unsigned numbers that sort as the key says, and back. NaNs go to either end, -0
 // to +0. Without branches, so that the compiler can make vectors of it.
 template <typename T, typename K>
@@ -425,14 +462,22 @@ struct Sort {
     }
     code = local;
   }
-  // Of values begin ... begin + n - 1; whole blocks of neighbours by vectors.
+  // Of values begin ... begin + n - 1, n <= kKeyBlock; neighbours by vectors.
   template <typename T, typename K>
   static void encode_block(KeyCode<T, K>& code, KeyValues values, int64_t begin, int64_t n, K* to) {
-    if (n == kKeyBlock && values.stride == sizeof(T))
-      encode_each(code, std::integral_constant<int64_t, kKeyBlock>(), to,
-                  [=](int64_t i) { return values.first + (begin + i) * static_cast<int64_t>(sizeof(T)); });
-    else
-      encode_each(code, n, to, [=](int64_t i) { return values.first + (begin + i) * values.stride; });
+    constexpr std::integral_constant<int64_t, kKeyBlock> kWhole;
+    const std::byte* const first = values.first + begin * values.stride;
+    if (values.stride != sizeof(T)) {
+      encode_each(code, n, to, [=](int64_t i) { return first + i * values.stride; });
+    } else if (n == kKeyBlock) {
+      encode_each(code, kWhole, to, [=](int64_t i) { return first + i * static_cast<int64_t>(sizeof(T)); });
+    } else {
+      std::array<T, kKeyBlock> from = {};
+      std::array<K, kKeyBlock> made;
+      std::memcpy(from.data(), first, static_cast<size_t>(n) * sizeof(T));
+      encode_each(code, kWhole, made.data(), [&](int64_t i) { return &from[i]; });
+      std::copy_n(made.begin(), n, to);
+    }
   }
 
   // The numbers of key k of n elements in an order, null for that of the memory.
@@ -517,46 +562,75 @@ struct Sort {
     const absl::StatusOr<uint32_t*> order = state.order.of<uint32_t>(kept, state.context);
     if (!order.ok()) return order.status();
     return with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) -> absl::StatusOr<bool> {
-      const absl::StatusOr<Record<K>*> records = state.items.of<Record<K>>(length, state.context);
-      if (!records.ok()) return records.status();
-      if (!select<T>(*records, *values, state.context)) return false;
-      for (int64_t i = 0; i < kept; ++i) (*order)[i] = (*records)[i].index;
+      const absl::StatusOr<Candidate<K>*> candidates = state.items.of<Candidate<K>>(length, state.context);
+      if (!candidates.ok()) return candidates.status();
+      if (!select<T, K>(*candidates, *values, state.context)) return false;
+      if (absl::Status s = sort_selected(*candidates, state); !s.ok()) return s;
+      for (int64_t i = 0; i < kept; ++i) (*order)[i] = index_of((*candidates)[i]);
       for (size_t i = 0; i < widths.size(); ++i) permute(i, 0, *order, low_bits(32), state);
       return true;
     });
   }
 
-  // Candidates come before the last of the `kept` best ones at an earlier time: of equal keys the first wins,
-  // and what stands later must be below. When there are twice as many, half of them go.
+  absl::Status sort_selected(Record<uint64_t>* candidates, State&) const {
+    std::sort(candidates, candidates + kept);
+    return absl::OkStatus();
+  }
+  absl::Status sort_selected(uint64_t* candidates, State& state) const {
+    if (kept <= kRanked) {
+      sort_by_ranks(candidates, kept);
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<uint64_t*> spare =
+        state.keys.of<uint64_t>(IntegerSort::spare<uint64_t>(kept, state.context), state.context);
+    if (!spare.ok()) return spare.status();
+    state.sorter.run(candidates, *spare, kept, 0, state.context);
+    return absl::OkStatus();
+  }
+
+  // In some order, the first `kept`. Candidates come before the last of the `kept` best ones at an earlier
+  // time: of equal keys the first wins, and what stands later must be below. When there are so many, the others
+  // go.
   template <typename T, typename K>
-  bool select(Record<K>* records, KeyValues values, const KernelContext& context) const {
+  bool select(Candidate<K>* const candidates, KeyValues values, const KernelContext& context) const {
+    int64_t many = std::max(2 * kept, kGlance);
     int64_t count = 0;
     K limit = static_cast<K>(~K{0});
     bool limited = false;
     const auto cut = [&] {
       if (count <= kept || kept == 0) return;
-      std::nth_element(records, records + kept - 1, records + count);
+      least_first(candidates, kept, count);
       count = kept;
-      limit = records[kept - 1].key;
+      limit = key_of(candidates[kept - 1]);
       limited = true;
     };
     KeyCode<T, K> code(keys[0]);
     std::array<K, kKeyBlock> block;
+    std::array<K, kKeyBlock / kGlance> wanted;  // of each glance: not 0 where some may be
     for (int64_t begin = 0; begin < length && !context.cancelled(); begin += kKeyBlock) {
       const int64_t n = std::min(kKeyBlock, length - begin);
-      encode_block(code, values, begin, n, block.data());
-      std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
+      hlo::with_vectors([&] {
+        encode_block(code, values, begin, n, block.data());
+        std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
+        for (int64_t g = 0; g < std::ssize(wanted); ++g) {
+          K some = !limited;
+          for (int64_t i = 0; i < kGlance; ++i) some |= static_cast<K>(block[g * kGlance + i] < limit);
+          wanted[g] = some;
+        }
+      });
       for (int64_t at = 0; at < n; at += kGlance) {
-        K some = !limited;
-        for (int64_t i = 0; i < kGlance; ++i) some |= static_cast<K>(block[at + i] < limit);
-        if (some == 0) continue;
-        for (int64_t i = at; i < std::min(n, at + kGlance); ++i)
-          if (!limited || block[i] < limit) records[count++] = {block[i], static_cast<uint32_t>(begin + i)};
+        if (wanted[at / kGlance] == 0) continue;
+        // Each is written where the next one belongs, and stays if it is one: no branch to be mistaken about.
+        for (int64_t i = at; i < std::min(n, at + kGlance); ++i) {
+          candidates[count] = candidate(block[i], static_cast<uint32_t>(begin + i));
+          count += !limited || block[i] < limit;
+        }
+        if (count < many) continue;
+        cut();
+        many *= 2;  // so that a line in the wrong order takes few cuts
       }
-      if (count > 2 * kept) cut();
     }
     cut();
-    std::sort(records, records + std::min(count, kept));
     return !code.unordered();
   }
 

@@ -142,6 +142,24 @@ def test_prefix_combinations():
     np.testing.assert_allclose(value(lax.cumlogsumexp(array(x), 1)), want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("kind", ["random", "ascending", "descending", "equal", "with ties"])
+@pytest.mark.parametrize(("n", "k"), [(33, 1), (257, 12), (256, 32), (1000, 65), (1000, 10), (4097, 500)])
+def test_the_greatest_of_long_rows_are_selected_in_order(n, k, kind, dtype):
+    x = np.abs(RNG.normal(size=(3, n)) * 50)
+    x = {
+        "random": x,
+        "ascending": np.sort(x, 1),
+        "descending": np.sort(x, 1)[:, ::-1],
+        "equal": np.ones_like(x),
+        "with ties": np.round(x / 30) * 30,
+    }[kind].astype(dtype)
+    best, where = lax.top_k(array(x), k)
+    order = np.argsort(-x.astype("float64"), axis=1, kind="stable")[:, :k]  # of equal ones the first
+    np.testing.assert_array_equal(np.asarray(where), order)
+    np.testing.assert_array_equal(np.asarray(best), np.take_along_axis(x, order, 1), strict=True)
+
+
 def test_sorting_puts_nan_last_and_keeps_order():
     x = np.array([3, np.nan, -0.0, 0.0, -np.inf, 3], np.float32)
     keys, order = lax.sort_key_val(array(x), array(np.arange(6, dtype=np.int32)))
