@@ -223,6 +223,19 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
   const auto work = [&](int64_t thread) {
     T* const mine = reinterpret_cast<T*>(scratch + thread * bytes);
     const int64_t end = regions * (thread + 1) / threads;
+    if constexpr (std::is_same_v<T, Out>) {
+      // Products of one tile, of which there may be many: nothing is cut.
+      if (plan.a_in_place && plan.b_in_place && !aside && regions == s.batch && s.m <= plan.panel_rows &&
+          s.k <= s.block) {
+        const auto tile = kernels.in_place[s.m - 1][(s.n - 1) / kernels.lanes];
+        for (int64_t i = s.batch * thread / threads; i < end && !context.cancelled(); ++i) {
+          const auto problem = source(i);
+          tile(s.k, problem.a.direct(0, 0), problem.a.direct_lda(), problem.b.direct(0, 0),
+               problem.b.direct_ld(), problem.out.data, problem.out.row_stride, s.n, true);
+        }
+        return;
+      }
+    }
     for (int64_t region = regions * thread / threads; region < end; ++region) {
       if (context.cancelled()) return;
       const int64_t col = region % col_cuts, row = region / col_cuts % row_cuts;
