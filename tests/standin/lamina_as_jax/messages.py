@@ -511,7 +511,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^vectorize .*: result \d+ has shape (\(.*?\)), not (\(.*?\))",
      r"output shape \1 does not match core dimensions \2"),
     (r"^excluded holds numbers and names", "jax.numpy.vectorize can only exclude integer and string arguments"),
-    (r"^check takes a scalar pred", "debug_check takes a scalar pred as argument"),
     # Random numbers
     (r"^the seed of (\w+) is one integer", r"\1 accepts a scalar seed."),
     (r"^the seed of \w+ is an integer", "PRNG key seed must be an integer."),

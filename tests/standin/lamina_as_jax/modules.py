@@ -19,6 +19,7 @@ from lamina_as_jax import (
     adapters,
     array_api,
     avals,
+    checking,
     example_libraries,
     exporting,
     extras,
@@ -393,10 +394,8 @@ def _functions() -> None:
     _put("jax.experimental.random", own=stateful.NAMES)
     _put("jax.experimental.rnn", own=rnn.NAMES)
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
-    for name in ("checkify", "ode"):
-        sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
-        if sources:
-            _put("jax.experimental." + name, sources)
+    _put("jax.experimental.checkify", _maybe("lamina.experimental.checkify"), checking.NAMES)
+    _put("jax.experimental.ode", _maybe("lamina.experimental.ode"))
     _put("jax.experimental.jet", own=adapters.JET)
     sparse = importlib.import_module("lamina.experimental.sparse")
     own = {"JAXSparse": sparse.SparseArray, "random_bcoo": keys.drawing(sparse.random_bcoo)}
