@@ -285,7 +285,7 @@ def test_calls_with_rules_are_checked_and_keep_their_rules():
     ],
 )
 def test_what_passes_a_nan_on_has_not_made_it(f):
-    error, out = checkify.checkify(f, errors=checkify.nan_checks)(lnp.array([lnp.nan, 1.0]))
+    error, _out = checkify.checkify(f, errors=checkify.nan_checks)(lnp.array([lnp.nan, 1.0]))
     assert error.get() is None
 
 
