@@ -16,8 +16,9 @@ import jax.scipy.special
 import jax.scipy.stats
 import numpy as np
 from jax import export, lax
+from jax.custom_derivatives import linear_call
 from jax.example_libraries import stax
-from jax.experimental import sparse
+from jax.experimental import checkify, sparse
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -577,6 +578,132 @@ def hints_and_shapes():
         bwd(fwd(x, x + 1)[1], x),
         named(x, k=3),
     ]
+
+
+def checks_as_part_of_a_result():
+    x = jnp.array([2.0, -1.0, 0.0])
+
+    def of_user(v):
+        checkify.check(jnp.all(v > 0), "{v} is not positive", v=v)
+        return v
+
+    @jax.custom_vjp
+    def with_rule(v):
+        checkify.check(v > 0, "not positive")
+        return jnp.log(v)
+
+    with_rule.defvjp(lambda v: (with_rule(v), v), lambda v, g: (g / v,))
+    programs = [
+        (of_user, x),
+        (jax.vmap(with_rule), x),
+        (jnp.log, x),
+        (lambda v: v / v, x),
+        (lambda v: v[jnp.array([0, 7])], x),
+        (lambda v: lax.dynamic_slice(v, (2,), (2,)), x),
+        (lambda v: jnp.maximum(-v, 0).astype(jnp.float16), jnp.array([jnp.nan])),
+        (jnp.sum, jnp.array([jnp.inf, -jnp.inf])),
+    ]
+    found = [checkify.checkify(f, errors=checkify.all_checks)(v)[0].get() for f, v in programs]
+    lanes = jax.vmap(checkify.checkify(jnp.log, errors=checkify.nan_checks))(x)[0].get()
+    refused = [
+        _raises(lambda: checkify.check(3, "of a number"), TypeError),
+        _raises(lambda: checkify.check(x > 0, "of an array"), TypeError),
+        _raises(lambda: jax.jit(of_user)(x), ValueError),
+        _raises(lambda: of_user(x), checkify.JaxRuntimeError),
+    ]
+    return [str(text) for text in [*found, lanes]] + refused
+
+
+def keys_of_other_generators():
+    key, few = jax.random.key(7, impl="unsafe_rbg"), jax.random.key(3)
+    keys = [jax.random.split(key), jax.random.split(key, (2, 3)), jax.random.fold_in(key, 5)]
+    described = jax.ShapeDtypeStruct((2,), few.dtype)
+    return [
+        [jax.random.key_data(k) for k in keys],
+        repr(described),
+        jax.eval_shape(jax.random.split, jax.ShapeDtypeStruct((), few.dtype)).shape,
+        bool(jnp.array_equal(few, jax.random.key(3))),
+        bool(jnp.array_equal(few, jax.random.key(4))),
+        jax.random.key_data(jax.random.split(few, (2, 2)).flatten()),
+        _raises(lambda: jax.random.uniform(jax.random.split(few)), ValueError),
+        _raises(lambda: jax.random.uniform(few, (2,), int), ValueError),
+        _raises(lambda: bool(few), TypeError),
+        _raises(lambda: few.astype("uint32"), NotImplementedError),
+    ]
+
+
+def random_sparse_arrays():
+    key = jax.random.key(0)
+    made = [
+        sparse.random_bcoo(key, (3, 4), nse=0.5),
+        sparse.random_bcoo(key, (3, 4), nse=2, n_batch=1, sorted_indices=True),
+        sparse.random_bcoo(key, (3, 4, 2), nse=3, n_dense=1, unique_indices=False),
+    ]
+    return [[m.data, m.indices] for m in made]
+
+
+def numbers_of_elements_with_64_bits():
+    with jax.enable_x64(True):
+        x = jnp.array([3.0, 1.0, 1.0])
+        found = [
+            jnp.argmax(x),
+            x.argsort(),
+            *jnp.nonzero(x),
+            *jnp.unique(x, return_index=True),
+            *jnp.unique(jnp.ones(2, "int32"), return_counts=True),
+            jnp.where(True, jnp.int32(1), jnp.int32(2)),
+            jax.random.permutation(jax.random.key(0), 3),
+            jax.random.permutation(jax.random.key(0), jnp.arange(3, dtype="int32")),
+            *jnp.tril_indices(2),
+        ]
+        return [str(a.dtype) for a in found]
+
+
+def common_element_types():
+    names = ("int64", "float64", "uint32", "int8", "bfloat16", "complex64", int, float, complex, bool)
+    common = [str(jnp.promote_types(a, b)) for a in names for b in names]
+    narrow = ("int4", "float8_e5m2", "bfloat16", "uint8")
+    kinds = [jax.dtypes.scalar_type_of(jnp.ones(1, n)).__name__ for n in narrow]
+    return [
+        common,
+        kinds,
+        [jnp.iinfo(n).kind for n in ("int8", "uint32")],
+        _raises(lambda: jnp.promote_types("int4", "int8"), jax.dtypes.TypePromotionError),
+        issubclass(jax.dtypes.TypePromotionError, ValueError),
+    ]
+
+
+def places_of_arrays():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
+    P = jax.P
+    by_a = jax.NamedSharding(mesh, P("a"))
+    doubled = jax.jit(lambda x: (x * 2, x.sum()), out_shardings=(by_a, None))(jnp.ones(4))
+    with mesh:
+        inside = lax.with_sharding_constraint(jnp.ones(2), P("a"))
+    specs = [P("a") + P("b"), P(("a", "b"), None), P(P.UNCONSTRAINED), P(None, unreduced={"a"}), P()]
+    return [
+        doubled[0].sharding == by_a,
+        inside,
+        [repr(s) for s in specs],
+        isinstance(P(), tuple),
+        P("a") == ("a",),
+        [mesh.abstract_mesh.axis_names == ("a",), jnp.ones(3).on_device_size_in_bytes()],
+        _raises(lambda: lax.with_sharding_constraint(jnp.ones(2), P("a")), RuntimeError),
+        _raises(lambda: jax.device_put(jnp.float32(1), by_a), ValueError),
+        _raises(lambda: jax.NamedSharding(mesh, P("b")), ValueError),
+        _raises(lambda: jnp.ones(2).flat, NotImplementedError),
+        _raises(jax.profiler.stop_trace, RuntimeError),
+        _raises(lambda: jax.config.update("jax_none", 1), AttributeError),
+        _raises(lambda: jax.config.update("jax_default_matmul_precision", "none"), ValueError),
+    ]
+
+
+def linear_functions_with_transposes():
+    def scaled(x):
+        return linear_call(lambda r, v: r * v.sum(), lambda r, ct: 7 * r * ct * jnp.ones(3), 2.0, x)
+
+    x = jnp.arange(3.0)
+    return [scaled(x), jax.grad(scaled)(x), jax.jvp(scaled, (x,), (x,))]
 
 
 PROGRAMS = [

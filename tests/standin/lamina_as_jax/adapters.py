@@ -302,8 +302,10 @@ class Jitted:
         static: tuple[Any, ...],
         inline: bool = False,
         compiler_options: dict[str, Any] | None = None,
+        out_shardings: Any = None,
     ) -> None:
         functools.update_wrapper(self, inner)
+        self._out_shardings = out_shardings
         self._inner, self._static, self._inline = inner, static, inline
         self._compiler_options = compiler_options
 
@@ -311,7 +313,8 @@ class Jitted:
         strictness.check_compiler_options(self._compiler_options)
         strictness.check_execution()
         inline = self._inline and _core.any_open_scope()
-        return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
+        out = self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
+        return sharding.placed(out, self._out_shardings)
 
     @staticmethod
     def _argument(x: Any) -> Any:
@@ -398,16 +401,16 @@ def jit(
         "device",
         "backend",
         "in_shardings",
-        "out_shardings",
     ):
         options.pop(name, None)  # where and how, not what is computed
     compiler_options = options.pop("compiler_options", None)
+    out_shardings = options.pop("out_shardings", None)
     options = {k: v for k, v in options.items() if v is not None}
     # JAX refuses branches on traced values: programs ask for that error.
     inner = lm.jit(
         fun, static_argnums=static_argnums, static_argnames=static_argnames, branches="error", **options
     )
-    return Jitted(inner, tuple(inner._static), inline, compiler_options)
+    return Jitted(inner, tuple(inner._static), inline, compiler_options, out_shardings)
 
 
 @messages.telling

@@ -174,6 +174,41 @@ def result(x: Any) -> Any:
     return x
 
 
+# Functions whose numbers of elements are of the default type of integers.
+_NUMBERING = frozenset(
+    (
+        *("argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argpartition", "argwhere", "nonzero"),
+        *(
+            "flatnonzero",
+            "lexsort",
+            "unique",
+            "unique_all",
+            "unique_counts",
+            "unique_inverse",
+            "tril_indices",
+        ),
+        *("triu_indices", "tril_indices_from", "triu_indices_from", "diag_indices", "diag_indices_from"),
+        *("permutation", "categorical", "where", "mask_indices"),
+    )
+)
+
+
+def numbering(name: str, args: Any, out: Any) -> Any:
+    """Numbers of elements, which Lamina gives as int32, as int64 under x64; elements of arguments stay."""
+    if not _State.x64 or name not in _NUMBERING or (name == "where" and len(args) > 1):
+        return out
+    if name == "permutation" and np.ndim(args[1]):
+        return out
+    own = "int32" if name.startswith("unique") and getattr(args[0], "dtype", None) == "int32" else None
+    parts = out if isinstance(out, tuple) else (out,)
+    wide = [
+        x.astype("int64") if x.dtype == "int32" and not (own and i == 0) else x for i, x in enumerate(parts)
+    ]
+    if not isinstance(out, tuple):
+        return wide[0]
+    return type(out)(*wide) if hasattr(out, "_fields") else tuple(wide)
+
+
 def keeps_wide(args: Any) -> bool:
     """Whether there are arrays of 64 bits among arguments though there are none: made under enable_x64, they stay so."""
     return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
@@ -274,6 +309,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
+        out = numbering(getattr(f, "__name__", ""), args, out)
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out
@@ -321,6 +357,7 @@ _OPERATORS = (
     "rshift",
 )  # fmt: skip
 _READ = (
+    "__array__",
     "__bool__",
     "__index__",
     "__int__",
