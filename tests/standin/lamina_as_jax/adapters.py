@@ -91,6 +91,7 @@ def _documented(transform: Callable[..., Any], fun: Any, made: Any) -> Any:
     if text is not None and doc:
         name = getattr(fun, "__name__", type(fun).__name__)
         made.__doc__ = f"{text.format(name)}\n\nOriginal documentation:\n\n{doc}"
+    made.__wrapped__ = fun
     return made
 
 
@@ -128,6 +129,7 @@ def _differentiating(
     transform: Callable[..., Any], fun: Any, argnums: Any, args: Any, kwargs: Any, place: Callable[..., Any]
 ) -> Any:
     inner = wrapped(transform(fun, argnums, *args, **kwargs))
+    inner.__wrapped__ = fun
     if not (kwargs.get("allow_int") or len(args) > 2):
         return inner
     has_aux = kwargs.get("has_aux", bool(args and args[0]))
@@ -286,7 +288,16 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     for name in ("__name__", "__qualname__"):
         setattr(traced, name, getattr(traced, name).replace("make_trace", "make_jaxpr"))
     traced.__module__ = "jax"
-    return traced
+    if not return_shape:
+        return traced
+
+    @functools.wraps(traced)
+    def with_shapes(*args: Any, **kwargs: Any) -> Any:
+        trace, types = traced(*args, **kwargs)
+        described = lambda t: lm.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type)  # noqa: E731
+        return trace, lm.tree.map(described, types)
+
+    return with_shapes
 
 
 def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
@@ -305,6 +316,7 @@ class Jitted:
         out_shardings: Any = None,
     ) -> None:
         functools.update_wrapper(self, inner)
+        self.__wrapped__ = inner._f
         self._out_shardings = out_shardings
         self._inner, self._static, self._inline = inner, static, inline
         self._compiler_options = compiler_options
@@ -671,6 +683,18 @@ class Lowered:
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         return _Program(self.as_text(dialect))
+
+    @property
+    def fun_name(self) -> str:
+        return _transforms._name(self._inner._jitted._f)
+
+    @property
+    def input_shardings(self) -> Any:
+        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.in_avals)
+
+    @property
+    def output_shardings(self) -> Any:
+        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.out_info)
 
     def runtime_executable(self) -> Any:
         """What runs, which JAX promises nothing about."""
