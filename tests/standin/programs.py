@@ -706,6 +706,42 @@ def linear_functions_with_transposes():
     return [scaled(x), jax.grad(scaled)(x), jax.jvp(scaled, (x,), (x,))]
 
 
+def operators_and_their_refusals():
+    x = jnp.arange(6.0).reshape(2, 3)
+    mixed = [x.T @ np.ones((2, 2)), np.ones((2, 2)) @ x, x @ np.ones((3, 2), np.int64)]
+    return [
+        [str(m.dtype) for m in mixed],
+        [round(jnp.float32(2.5)), round(jnp.float32(2.567), 2), round(jnp.int32(3))],
+        [_raises(lambda v=v: x.transpose(v), TypeError) for v in (0, 1, (0, 0))],
+        _raises(lambda: x @ x, TypeError),
+        _raises(lambda: jnp.arange(3) ** -1, TypeError),
+        _raises(lambda: -(x > 1), TypeError),
+        _raises(lambda: jax.jit(lambda v: (v, "text"))(x), TypeError),
+        _raises(lambda: x.reshape(4), TypeError),
+        [isinstance(f.__wrapped__, type(_raises)) for f in (jax.jit(_raises), jax.vmap(_raises))],
+        [jax.jit(_raises).__wrapped__ is _raises, jax.grad(_raises).__wrapped__ is _raises],
+    ]
+
+
+def traces_as_text():
+    x = jnp.arange(3.0)
+    traces = [
+        jax.make_jaxpr(lambda v: jnp.sin(v) + 1.0)(1.0),
+        jax.make_jaxpr(lambda v, w: jnp.sin(v) * jnp.cos(w) + jnp.tanh(v) - w)(x, x),
+        jax.make_jaxpr(lambda v: (v, {"k": v}))(x),
+        jax.make_jaxpr(lambda v: v + x)(x),
+    ]
+    avals = [str(v) for t in traces for v in (*t.in_avals, *t.out_avals)]
+    compiled = jax.jit(lambda v: v * 2).lower(x).compile()
+    return [
+        [str(t) for t in traces],
+        avals,
+        str(jax.make_jaxpr(jnp.sin, return_shape=True)(x)[1]),
+        [len(compiled.input_shardings[0]), str(compiled.output_shardings)],
+        len(traces[0].eqns[0].effects),
+    ]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -371,9 +371,21 @@ class Jitted:
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         try:
             out = types64.checked_result(logs.compiled(lambda: f(*given, **named)))
+            self._check_kinds(out)
             return out if types64.keeps_wide(given) else types64.result(out)
         except Exception as e:
             raise messages.told(e) from e.__cause__
+
+    def _check_kinds(self, out: Any) -> None:
+        """TypeError for a text among the results, which Lamina gives back as it is."""
+        for x in (out,) if type(out) is Tensor else lm.tree.tree_leaves(out):
+            if type(x) in (str, bytes):
+                code = getattr(self._inner._f, "__code__", None)
+                where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+                raise TypeError(
+                    f"function {_transforms._name(self._inner._f)}{where} traced for jit returned a value of type "
+                    f"{type(x)}, which is not a valid JAX type"
+                )
 
     def __repr__(self) -> str:
         try:

@@ -187,8 +187,7 @@ def _results(found: re.Match[str], what: str, further: str, end: str) -> str:
     return f"{text}\n(got fwd output type {given} which doesn't match the function's)" if backward else text
 
 
-# Names of Lamina's ops and types in texts, and what JAX calls them.
-_OF_OPS = {"popcnt": "population_count", "remainder": "rem"}
+# Names of Lamina's types in texts, and what JAX calls them.
 _OF_TYPES = {
     "pred": "bool",
     **{
@@ -451,8 +450,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^sizes \((.*-.*)\) do not add up", r"Sizes passed to split must be nonnegative, got [\1]"),
     (r"^window_strides \S+ needs one entry for each",
      "conv_general_dilated window and window_strides must have the same number of dimensions.", _TypeAndValue),
-    (r"^(\w+)\((\w+)\[.*\): is defined for .* elements, not (\w+)",
-     lambda m: f"{_OF_OPS.get(m[1], m[1])} does not accept dtype {_OF_TYPES.get(m[3], m[3])}."),
+    (r"(?:^|`: )(\w+)\((\w+)\[.*\): is defined for .* elements, not (\w+)",
+     lambda m: f"{_traces._NAMES.get(m[1], m[1])} does not accept dtype {_OF_TYPES.get(m[3], m[3])}."),
     (r"^(arg\w+) of no elements", r"attempt to get \1 of an empty sequence"),
     (r"^the integer (\d+) does not fit (\w+), its type", r"Python int \1 too large to convert to \2"),
     (r"^the Python integer (-?\d+) does not fit the element type (\w+)", r"Python integer \1 out of bounds for \2"),
@@ -577,6 +576,17 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"Incompatible shapes for broadcasting: shapes=[\2, \1]"),
     (r"^invalid value \((\w+)\) encountered in (\w+)", lambda m:
      f"invalid value ({m[1]}) encountered in {_traces._NAMES.get(m[2], m[2])}"),
+    # Axes, operators and element types
+    (r"^axes (\(.*?\)) are not a permutation of the \d+ dimensions of \w+\[(.*?)\]", lambda m:
+     "transpose permutation isn't a permutation of operand dimensions, got permutation "
+     f"{m[1]} for operand shape {_sizes(m[2])}.", _TypeAndValue),
+    (r"^(\(.*?\)) is not a permutation of the \d+ dimensions of \w+\[(.*?)\]", lambda m:
+     "transpose permutation isn't a permutation of operand dimensions, got permutation "
+     f"{m[1]} for operand shape {_sizes(m[2])}.", _TypeAndValue),
+    (r"integers to negative integer powers are not allowed", "Integers cannot be raised to negative powers",
+     _TypeAndValue),
+    (r"(\w+)\[([\d,]*)\] @ \w+\[([\d,]*)\]: (\d+) != (\d+)",
+     r"dot_general requires contracting dimensions to have the same shape, got (\4,) and (\5,).", _TypeAndValue),
     # Functions that are jitted or differentiated
     (r"^(\w+) (\d+) is out of range: \w+ has (\d+) positional parameters",
      r"Jitted function has \1=(\2,), but only accepts \3 positional arguments."),

@@ -9,7 +9,7 @@ from typing import Any
 import lamina as lm
 from lamina import _core
 
-from lamina_as_jax import sharding, types64
+from lamina_as_jax import promotions, sharding, types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
@@ -83,6 +83,13 @@ def _checked(option: str, value: Any) -> Any:
     return value
 
 
+def _promotions(changed: str) -> None:
+    """Has calls looked at as the options of promotion say, if one of them has changed."""
+    if changed in ("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"):
+        strict = str(_REMEMBERED["jax_numpy_dtype_promotion"]) == "strict"
+        promotions.asked(strict, str(_REMEMBERED["jax_numpy_rank_promotion"]))
+
+
 class Config:
     """Options as attributes; AttributeError for those that are not there."""
 
@@ -111,6 +118,7 @@ class Config:
                     "jax_num_cpu_devices config should be updated before backends are initialized"
                 )
             _REMEMBERED[name] = _checked(name, value)
+            _promotions(name)
             if name == "jax_debug_nans":
                 _core.set_nan_checks(bool(value))
                 types64.looked_at(nan=bool(value))
@@ -157,10 +165,12 @@ def remembered(option: str) -> Any:
     @contextlib.contextmanager
     def scope(new_val: Any = True) -> Iterator[None]:
         before, _REMEMBERED[option] = _REMEMBERED[option], _checked(option, new_val)
+        _promotions(option)
         try:
             yield
         finally:
             _REMEMBERED[option] = before
+            _promotions(option)
 
     scope.__name__ = option.removeprefix("jax_")
     return scope

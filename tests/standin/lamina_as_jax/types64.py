@@ -31,6 +31,7 @@ _NUMBERS = (bool, int, float, complex)
 class _State:
     x64 = False
     evaluator: Callable[..., Any] | None = None
+    looker: Callable[[str, Any], None] | None = None  # at the names and arguments of calls
     rules = 0  # of users that are running
     nan = inf = False  # whether what functions give is looked at for these
 
@@ -269,6 +270,11 @@ def check_leaked(x: Tensor) -> None:
     )
 
 
+def looked_at_by(looker: Callable[[str, Any], None] | None) -> None:
+    """Sets what sees the name and arguments of each call of a user's before it is made."""
+    _State.looker = looker
+
+
 def evaluated_by(evaluator: Callable[..., Any] | None) -> None:
     """Sets what functions are called through outside of traces; None: as they are."""
     _State.evaluator = evaluator
@@ -295,6 +301,8 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if asks_for_type and len(args) > 1:
             _told_of(args[1])
+        if _State.looker is not None:
+            _State.looker(getattr(f, "__name__", ""), args)
         for a in args:
             if type(a) is Tensor:
                 check_leaked(a)
@@ -380,6 +388,18 @@ def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"Only scalar arrays can be converted to Python scalars; got {x.ndim} dimensions."
             )
         return f(x)
+
+    return call
+
+
+def _rounded(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``round(x)``: an array of integers, where Lamina's is a number of Python's."""
+
+    @functools.wraps(f)
+    def call(x: Tensor, ndigits: int | None = None) -> Any:
+        if ndigits is not None or _asked_by_lamina():
+            return f(x, ndigits)
+        return x.round() if x.dtype.kind in "iub" else x.round().astype(narrowed("int64"))
 
     return call
 
@@ -474,6 +494,7 @@ def install() -> None:
     enable(_State.x64)
     Tensor.__array_ufunc__ = _numpys_ufunc(_method(Tensor.__array_ufunc__))
     Tensor.__array_function__ = _numpys_function
+    names += ["__neg__", "__pos__", "__invert__", "__abs__"]
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
@@ -490,6 +511,7 @@ def install() -> None:
         setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
+    Tensor.__round__ = _rounded(Tensor.__round__)
     _show_dtypes()
     shown = Tensor.__repr__
     known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
