@@ -742,6 +742,38 @@ def traces_as_text():
     ]
 
 
+def promotions_that_options_refuse():
+    x, i, half = jnp.ones((2, 3)), jnp.ones(3, jnp.int32), jnp.ones(3, jnp.float16)
+    calls = [
+        lambda: x + i,
+        lambda: i + 1,
+        lambda: i + 1.0,
+        lambda: half * 2.0,
+        lambda: jnp.where(True, x, half),
+        lambda: jnp.concatenate([i, half]),
+        lambda: x[0].at[0].set(half[0]),
+        lambda: x @ half,
+        lambda: jnp.select([x > 0], [x], half),
+        lambda: jax.nn.softmax(x),
+        lambda: jnp.var(half),
+        lambda: jax.jit(lambda v: v > 1)(i),
+    ]
+    with jax.numpy_dtype_promotion("strict"):
+        found = [_raises(f, jax.dtypes.TypePromotionError) for f in calls]
+    calls = [
+        lambda: x + x[0],
+        lambda: x + 1,
+        lambda: jnp.maximum(x, x[0]),
+        lambda: jnp.where(x > 0, x, x[0]),
+        lambda: x @ x[0],
+        lambda: jnp.logical_and(x, x[0]),
+        lambda: jnp.cov(x),
+    ]
+    with jax.numpy_rank_promotion("raise"):
+        found += [_raises(f, ValueError) for f in calls]
+    return [*found, _raises(calls[0], ValueError), _raises(lambda: x + i, TypeError)]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -22,17 +22,64 @@ _OPERATORS = {
 _OF_ELEMENTS = frozenset(
     (
         *_OPERATORS.values(),
-        *("divide", "mod", "fmod", "float_power", "maximum", "minimum", "fmax", "fmin", "arctan2", "atan2", "hypot"),
-        *("logaddexp", "logaddexp2", "copysign", "nextafter", "heaviside", "gcd", "lcm", "isclose", "clip", "where"),
+        *(
+            "divide",
+            "mod",
+            "fmod",
+            "float_power",
+            "maximum",
+            "minimum",
+            "fmax",
+            "fmin",
+            "arctan2",
+            "atan2",
+            "hypot",
+        ),
+        *(
+            "logaddexp",
+            "logaddexp2",
+            "copysign",
+            "nextafter",
+            "heaviside",
+            "gcd",
+            "lcm",
+            "isclose",
+            "allclose",
+            "clip",
+        ),
     )
 )
 _OTHERS = frozenset(
     (
-        *("stack", "concatenate", "concat", "hstack", "vstack", "dstack", "column_stack", "append", "array", "select"),
-        *("dot", "matmul", "vdot", "inner", "outer", "tensordot", "einsum", "cross", "kron", "vecdot", "matvec"),
-        *("convolve", "correlate", "allclose", "result_type", "promote_types"),
+        *(
+            "stack",
+            "concatenate",
+            "concat",
+            "hstack",
+            "vstack",
+            "dstack",
+            "column_stack",
+            "append",
+            "array",
+            "where",
+        ),
+        *(
+            "dot",
+            "matmul",
+            "vdot",
+            "inner",
+            "outer",
+            "tensordot",
+            "einsum",
+            "cross",
+            "kron",
+            "vecdot",
+            "matvec",
+        ),
+        *("convolve", "correlate", "select_function", "result_type", "promote_types", "update"),
     )
 )
+_OF_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor", "ldexp"))  # types are not promoted
 _LADDER = "ifc"  # what numbers of Python's yield to: what is of a kind as high
 
 
@@ -98,12 +145,13 @@ def asked(strict: bool, ranks: str) -> None:
 
     def check(name: str, args: Sequence[Any]) -> None:
         name = _name(name)
-        if name not in _OF_ELEMENTS and name not in _OTHERS:
+        promotes = name in _OF_ELEMENTS or name in _OTHERS
+        if not promotes and name not in _OF_TRUTH:
             return
-        arrays = list(_arrays(args[1:] if name in ("where", "select") and len(args) > 1 else args))
-        if strict and len(arrays) > 1:
+        arrays = list(_arrays(args[1:] if name in ("where", "select_function") and len(args) > 1 else args))
+        if strict and promotes and len(arrays) > 1:
             _check_types(arrays)
-        if ranks != "allow" and name in _OF_ELEMENTS:
+        if ranks != "allow" and name not in _OTHERS:
             _check_ranks(name, arrays, ranks)
 
     types64.looked_at_by(check if strict or ranks != "allow" else None)

@@ -392,6 +392,18 @@ def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _updating(f: Callable[..., Any]) -> Callable[..., Any]:
+    """An update of elements, at whose array and values is looked as at those of other calls."""
+
+    @functools.wraps(f)
+    def call(at: Any, *args: Any, **kwargs: Any) -> Any:
+        if _State.looker is not None and args and not _asked_by_lamina():
+            _State.looker("update", (at._x, args[0]))
+        return f(at, *args, **kwargs)
+
+    return call
+
+
 def _rounded(f: Callable[..., Any]) -> Callable[..., Any]:
     """``round(x)``: an array of integers, where Lamina's is a number of Python's."""
 
@@ -508,7 +520,7 @@ def install() -> None:
     _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
     Tensor.__setitem__ = _fixed(Tensor.__setitem__)
     for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
-        setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
+        setattr(_indexing.AtKey, name, messages.telling(_updating(getattr(_indexing.AtKey, name))))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     Tensor.__round__ = _rounded(Tensor.__round__)
