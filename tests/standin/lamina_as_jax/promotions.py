@@ -80,6 +80,15 @@ _OTHERS = frozenset(
     )
 )
 _OF_TRUTH = frozenset(("logical_and", "logical_or", "logical_xor", "ldexp"))  # types are not promoted
+# Which arguments are promoted, where they are not the first two.
+_PLACES = {
+    **dict.fromkeys(
+        ("stack", "concatenate", "concat", "hstack", "vstack", "dstack", "column_stack", "array"), slice(1)
+    ),
+    **dict.fromkeys(("where", "select_function"), slice(1, 3)),
+    **dict.fromkeys(("einsum", "result_type"), slice(None)),
+    "clip": slice(3),
+}
 _LADDER = "ifc"  # what numbers of Python's yield to: what is of a kind as high
 
 
@@ -148,7 +157,7 @@ def asked(strict: bool, ranks: str) -> None:
         promotes = name in _OF_ELEMENTS or name in _OTHERS
         if not promotes and name not in _OF_TRUTH:
             return
-        arrays = list(_arrays(args[1:] if name in ("where", "select_function") and len(args) > 1 else args))
+        arrays = list(_arrays(args[_PLACES.get(name, slice(2))]))
         if strict and promotes and len(arrays) > 1:
             _check_types(arrays)
         if ranks != "allow" and name not in _OTHERS:
