@@ -275,7 +275,7 @@ class Ref:
 
     def __repr__(self) -> str:
         if isinstance(self._held, Tensor) and _core.forceable(self._held):
-            return repr(self._held).replace("Tensor", "Ref", 1)
+            return "Ref(" + repr(self._held).partition("(")[2]
         return f"Ref({describe(self._held)})"
 
 
@@ -388,8 +388,8 @@ def refuse_returned(f: Callable[..., Any], returned: Any) -> None:
     else:
         who = f"{_source.named(f)}, which is traced,"
     raise ValueError(
-        f"{who} returned a reference, Ref({describe(found._held)}), as result{tree.keystr(path)}: that would be a copy, which no write "
-        "reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"
+        f"{who} returned a reference, Ref({describe(found._held)}), as result{tree.keystr(path)}: that would be a "
+        "copy, which no write reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"
     )
 
 

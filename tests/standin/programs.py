@@ -723,6 +723,26 @@ def operators_and_their_refusals():
     ]
 
 
+def refusals_of_loops_and_branches():
+    x = jnp.arange(3.0)
+    return [
+        _message(lambda: lax.cond(x > 0, lambda: 1, lambda: 2))[:25],
+        _message(lambda: lax.switch(1.0, [lambda: 1, lambda: 2]))[:25],
+        _message(lambda: lax.scan(lambda c, y: (c, y), 0, None)),
+        _message(lambda: lax.scan(lambda c, y: (c, y), 0, (x, jnp.ones(4)))),
+        str(jax.new_ref(x).aval),
+        repr(jax.new_ref(x)),
+    ]
+
+
+def _message(f):
+    try:
+        f()
+    except Exception as e:
+        return str(e).split("\n")[0]
+    return ""
+
+
 def traces_as_text():
     x = jnp.arange(3.0)
     traces = [

@@ -86,6 +86,7 @@ def _recorded(described: Any) -> ShapedArray:
 
 
 _traces._aval = _recorded
+Ref.aval = property(lambda r: typeof(r))
 
 
 class AbstractRef:

@@ -587,6 +587,14 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      _TypeAndValue),
     (r"(\w+)\[([\d,]*)\] @ \w+\[([\d,]*)\]: (\d+) != (\d+)",
      r"dot_general requires contracting dimensions to have the same shape, got (\4,) and (\5,).", _TypeAndValue),
+    (r"^lax\.cond needs a scalar condition, not \w+\[(.*?)\]", lambda m:
+     f"Pred must be a scalar, got an array of shape {_sizes(m[1])}."),
+    (r"^lax\.switch needs an integer scalar as its index, not (\w+)\[\]",
+     r"Index type must be an integer, got an array of \1"),
+    (r"^lax\.scan needs `length` where xs holds no arrays",
+     "scan got no values to scan over and `length` not provided."),
+    (r"^lax\.scan needs xs of one length along axis 0, but got (.*)", lambda m:
+     f"scan got values with different leading axis sizes: {', '.join(re.findall(r'length ([0-9]+):', m[1]))}."),
     # Functions that are jitted or differentiated
     (r"^(\w+) (\d+) is out of range: \w+ has (\d+) positional parameters",
      r"Jitted function has \1=(\2,), but only accepts \3 positional arguments."),
