@@ -618,7 +618,11 @@ def keys_of_other_generators():
     key, few = jax.random.key(7, impl="unsafe_rbg"), jax.random.key(3)
     keys = [jax.random.split(key), jax.random.split(key, (2, 3)), jax.random.fold_in(key, 5)]
     described = jax.ShapeDtypeStruct((2,), few.dtype)
+    with jax.threefry_partitionable(False):
+        by_halves = [jax.random.key_data(jax.random.split(few, 3)), jax.random.bits(few, (5,), "uint8")]
+        by_halves += [jax.random.normal(few, (2, 3)), jax.random.permutation(few, 7)]
     return [
+        [*by_halves, jax.random.bits(few, (2,))],
         [jax.random.key_data(k) for k in keys],
         repr(described),
         jax.eval_shape(jax.random.split, jax.ShapeDtypeStruct((), few.dtype)).shape,

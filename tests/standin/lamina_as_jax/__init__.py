@@ -33,6 +33,7 @@ def install() -> None:
         sharding,
         strictness,
         surroundings,
+        threefry,
         types64,
     )
 
@@ -45,6 +46,7 @@ def install() -> None:
     sharding.install()
     equations.install()
     strictness.operators()
+    threefry.install()
     checking.install()
     logs.install()
     adapters.symbolic_zeros()

@@ -13,7 +13,6 @@ from lamina_as_jax import promotions, sharding, types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
-    "jax_threefry_partitionable": True,
     "jax_enable_custom_prng": False,
     "jax_disable_jit": False,
     "jax_check_tracer_leaks": False,
@@ -45,6 +44,7 @@ _REMEMBERED: dict[str, Any] = {
     "jax_no_tracing": False,
     "jax_no_execution": False,
     "jax_allow_f16_reductions": True,
+    "jax_threefry_partitionable": True,
     "jax_debug_key_reuse": False,
     "jax_random_seed_offset": 0,
     "jax_array_garbage_collection_guard": None,
@@ -247,6 +247,7 @@ for _option in (
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "debug_key_reuse",
+    "threefry_partitionable",
     "transfer_guard",
     "legacy_prng_key",
 ):
@@ -261,7 +262,6 @@ _ACCEPTED = (
         "remove_size_one_mesh_axis_from_type",
         "default_device",
         "softmax_custom_jvp",
-        "threefry_partitionable",
         "thread_guard",
     ),
     *(f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")),
