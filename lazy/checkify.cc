@@ -2,6 +2,7 @@
 
 #include "hlo/op.h"
 #include "hlo/passes/checks.h"
+#include "hlo/regions.h"
 #include "hlo/strings.h"
 #include "lazy/control.h"
 #include "lazy/effects.h"
@@ -17,7 +18,11 @@ std::vector<Lazy> checked(const FlatFunction& f, const std::vector<Lazy>& args, 
   const hlo::ComputationPtr body = region(f, types, &captured, &results, true, &effects);
   hlo::CheckOptions options{
       checks.user, checks.nan, checks.division, [&](const hlo::Node& n, std::string_view what) {
-        return checks.number(std::string(what), str_cat(n.def().name, location_text(n.location())));
+        std::string name(n.def().name);
+        if (n.op() == hlo::Op::reduce)
+          if (const auto op = hlo::region_op(*n.attrs().computation(hlo::Attr::body)))
+            name += str_cat(".", hlo::op_def(*op).name);
+        return checks.number(std::string(what), str_cat(name, location_text(n.location())));
       }};
   const size_t n = results.size();
   const hlo::ComputationPtr with_error =

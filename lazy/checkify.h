@@ -12,7 +12,8 @@ namespace lamina::lazy {
 
 struct Checks {
   bool user, nan, division;
-  // The number, above 0, that stands for a failure of this kind at this place in messages.
+  // The number, above 0, that stands for a failure of this kind at this place in messages. A place is the
+  // operation's name, for a reduction by one operation with that behind a dot, and its location.
   std::function<int64_t(std::string what, std::string place)> number;
 };
 

@@ -14,6 +14,30 @@ void insert_at(Values& list, size_t at, const Value& v) {
   list.insert(list.begin() + static_cast<ptrdiff_t>(at), v);
 }
 
+bool is_check(const Node& n) {
+  if (n.op() != Op::custom_call) return false;
+  const std::string& target = n.attrs().string(Attr::call_target_name);
+  return target == kCheckTarget || target == kCppCheckTarget;
+}
+
+// `c` with its users' checks left out.
+absl::StatusOr<ComputationPtr> without_checks(const Computation& c) {
+  Builder b;
+  GraphCopy copy(c.parameters(), c.parameters());
+  const bool made = copy.extend(b, postorder(c.roots()), [&](const Node& n, Ops x) {
+    if (is_check(n)) return Values{x[1]};
+    const Attrs* attrs = with_regions(n.attrs(), [&](const Computation& region) -> ComputationPtr {
+      if (!anywhere(region, is_check)) return nullptr;
+      const absl::StatusOr<ComputationPtr> rest = without_checks(region);
+      return get_or_fail(b, rest) ? *rest : nullptr;
+    });
+    NodeScope scope(n);
+    return attrs == &n.attrs() ? results_of(b, n, x) : b.make_multi(n.op(), x, attrs);
+  });
+  if (!made) return b.status();
+  return Computation::make(c.parameters(), copy(c.roots()));
+}
+
 // Rebuilds a computation; `error_` is the number so far.
 class Checker {
  public:
@@ -26,17 +50,47 @@ class Checker {
     if (!b.ok()) return out;
     if (options_.division && (n.op() == Op::divide || n.op() == Op::remainder))
       fail_where(b, b.compare(x[1], b.zeros_like(x[1]), "EQ"), n, "division");
-    if (options_.nan && !passes_on(n))
+    if (options_.nan && may_make_nan(n))
       for (const Value& v : out)
         if (v.type()->is_array() && is_inexact(v.dtype())) fail_where(b, b.compare(v, v, "NE"), n, "nan");
     return out;
   }
 
  private:
-  static bool is_check(const Node& n) {
-    if (n.op() != Op::custom_call) return false;
-    const std::string& target = n.attrs().string(Attr::call_target_name);
-    return target == kCheckTarget || target == kCppCheckTarget;
+  // Whether a NaN among the results may be none that an operand has or that is told where a region makes it.
+  static bool may_make_nan(const Node& n) {
+    switch (n.op()) {
+      case Op::abs:
+      case Op::bitcast_convert:
+      case Op::case_:
+      case Op::ceil:
+      case Op::clamp:
+      case Op::convert:
+      case Op::dynamic_slice:
+      case Op::dynamic_update_slice:
+      case Op::floor:
+      case Op::gather:
+      case Op::maximum:
+      case Op::minimum:
+      case Op::negate:
+      case Op::next_after:
+      case Op::round_nearest_afz:
+      case Op::round_nearest_even:
+      case Op::scan:
+      case Op::select:
+      case Op::sign:
+      case Op::sort:
+      case Op::while_:
+        return false;
+      case Op::call:
+        return !has_checked_body(n);
+      case Op::reduce: {
+        const std::optional<Op> op = region_op(*n.attrs().computation(Attr::body));
+        return !op || (*op != Op::maximum && *op != Op::minimum);
+      }
+      default:
+        return !passes_on(n);
+    }
   }
 
   Value none_so_far(Builder& b) const { return b.compare(error_, b.scalar_int(DType::kS32, 0), "EQ"); }
@@ -73,6 +127,29 @@ class Checker {
     return x[1];
   }
 
+  static bool has_rule(const Node& n) { return n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance); }
+
+  static bool runs_loop(const Node& n) {
+    return n.attrs().has(Attr::direction) && n.attrs().string(Attr::direction) == "primal";
+  }
+
+  // A loop that is run for its derivative is checked as any call is; the derivative is not.
+  static bool has_checked_body(const Node& n) { return runs_loop(n) || !n.attrs().has(Attr::direction); }
+
+  // The call with its rule, for derivatives to go by, and the error of a call without one, which they pass
+  // by. Other effects must not happen twice: a call with some stays as it is.
+  Values beside_rule(Builder& b, const Node& n, Ops x, const ComputationPtr& body) {
+    const absl::StatusOr<ComputationPtr> unchecked = without_checks(*n.attrs().computation(Attr::body));
+    if (!get_or_fail(b, unchecked) || anywhere(**unchecked, is_effect)) return results_of(b, n, x);
+    Values operands;
+    for (const Value& v : x) operands.push_back(is_inexact(v.dtype()) ? b.stop_gradient(v) : v);
+    operands.push_back(error_);
+    const Values out = b.make_multi(Op::call, operands, intern_attrs({{Attr::body, body}}));
+    if (!b.ok()) return out;
+    error_ = out.back();
+    return b.make_multi(Op::call, x, with_attr(n.attrs(), Attr::body, *unchecked));
+  }
+
   ComputationPtr checked(Builder& b, const ComputationPtr& c, size_t parameter, size_t result) {
     const absl::StatusOr<ComputationPtr> made = with_checks(*c, options_, parameter, result);
     return get_or_fail(b, made) ? *made : nullptr;
@@ -90,14 +167,13 @@ class Checker {
       return out;
     };
     const size_t last = n.num_results();
-    const bool ruled = a.has(Attr::rule) && !a.has(Attr::instance);
-    // A loop that is run for its derivative is checked as any call is; the derivative is not.
-    const bool runs_loop = a.has(Attr::direction) && a.string(Attr::direction) == "primal";
-    if (n.op() == Op::call && !ruled && (runs_loop || !a.has(Attr::direction))) {
+    if (n.op() == Op::call && has_checked_body(n)) {
       const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
+      if (has_rule(n)) return beside_rule(b, n, x, body);
       operands.push_back(error_);
       if (!b.ok()) return operands;
-      return results(last, runs_loop ? intern_attrs({{Attr::body, body}}) : with_attr(a, Attr::body, body));
+      return results(last,
+                     runs_loop(n) ? intern_attrs({{Attr::body, body}}) : with_attr(a, Attr::body, body));
     }
     if (n.op() == Op::case_) {
       std::vector<ComputationPtr> branches;

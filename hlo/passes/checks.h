@@ -27,7 +27,7 @@ struct CheckOptions {
 
 // `c` with a parameter s32[] before parameter `parameter` and a result before result `result`: the number of
 // the first check that failed, 0 where none did, given that of what ran before. Bodies of loops, branches and
-// calls are checked too, except those with derivative rules of their own and tests of loops.
+// calls are checked too, except calls with a derivative rule of their own whose bodies have other effects.
 absl::StatusOr<ComputationPtr> with_checks(const Computation& c, const CheckOptions& options,
                                            size_t parameter, size_t result);
 

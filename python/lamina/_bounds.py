@@ -24,6 +24,7 @@ class _Range(NamedTuple):
     size: int
     of: str
     error: type[Exception]
+    shape: tuple[int, ...] | None = None  # of the array
 
     def check(self, low: int, high: int, spot: _source.Spot | None) -> None:
         """Raises where the least or the greatest index lies outside: the user used them at `spot`."""
@@ -51,16 +52,19 @@ def checked(
     axis: int | str,
     negative: bool = True,
     error: type[Exception] = IndexError,
+    shape: tuple[int, ...] | None = None,
 ) -> Any:
     """`index` (a Tensor of integers), which must be inside -size..size-1, or 0..size-1 without `negative`.
 
     Raises `error` (IndexError) where it is known and is not, now or when it is read. Inside `jit`, and for what depends
     on an argument of a trace, it is given back as it is, or under `lamina.checks` tied to a check that the program
-    makes. `axis` is a number, or what the range is that of.
+    makes. `axis` is a number, or what the range is that of; `shape` is the array's.
     """
     if not isinstance(index, Tensor) or index.dtype.kind not in "iu" or index.size == 0:
         return index
-    allowed = _Range(-size if negative else 0, size, f"axis {axis}" if isinstance(axis, int) else axis, error)
+    allowed = _Range(
+        -size if negative else 0, size, f"axis {axis}" if isinstance(axis, int) else axis, error, shape
+    )
     if _core.inside_jit() or not _core.forceable(index):
         return _watched(index, allowed) if _checks.index_mode() != "off" else index
     computed = _core.is_computed(index)
@@ -81,11 +85,12 @@ def recording() -> bool:
     return _checks.index_mode() == "record"
 
 
-def recorded(start: Tensor, size: int, axis: int) -> None:
-    """That a slice's start is within 0..size-1 becomes part of the result of `checkify`."""
+def recorded(start: Tensor, taken: int, shape: tuple[int, ...], axis: int) -> None:
+    """That `taken` elements from a slice's start are within the array becomes part of the result of `checkify`."""
     from lamina.experimental.checkify import index_check
 
-    index_check(start, 0, size, f"axis {axis}", _shown(_source.user_spot()))
+    last = shape[axis] - taken
+    index_check(start, 0, last, shape[axis], f"axis {axis}", shape, _shown(_source.user_spot()))
 
 
 def _shown(spot: _source.Spot | None) -> str:
@@ -100,7 +105,8 @@ def _watched(index: Tensor, allowed: _Range) -> Tensor:
     if mode == "record":
         from lamina.experimental.checkify import index_check
 
-        index_check(index, allowed.low, allowed.size, allowed.of, _shown(spot))
+        size = allowed.size
+        index_check(index, allowed.low, size - 1, size, allowed.of, allowed.shape, _shown(spot))
         return index
 
     def look(values: Any) -> Any:

@@ -178,7 +178,13 @@ def _slice_of(k: slice, size: int, axis: int) -> Slice:
 
 
 def _array_index(
-    k: Any, size: int, axis: int, checked: bool = False, free: bool = False, wrap: bool = True
+    k: Any,
+    size: int,
+    axis: int,
+    checked: bool = False,
+    free: bool = False,
+    wrap: bool = True,
+    shape: tuple[int, ...] | None = None,
 ) -> Indices:
     """An integer array (or number) along one axis; known values are checked, others wrapped by a select.
 
@@ -196,7 +202,7 @@ def _array_index(
         k = to_tensor(k)
     if isinstance(k, Tensor):
         if checked:
-            k = _bounds.checked(k, size, axis)
+            k = _bounds.checked(k, size, axis, shape=shape)
         if k.dtype.kind == "u":
             if k.dtype == "uint64":  # what int64 has no number for is out of range as well
                 k = _op("minimum", [k, broadcast(scalar(size, "uint64"), k.shape)])
@@ -263,7 +269,7 @@ class Plan:
                 self._add(shape[axis], _slice_of(k, shape[axis], axis))
                 axis += 1
             elif isinstance(k, int):
-                self._add(shape[axis], _array_index(k, shape[axis], axis, False, free, wrap))
+                self._add(shape[axis], _array_index(k, shape[axis], axis, False, free, wrap, shape))
                 groups.append(position)
                 axis += 1
             elif k.dtype.kind == "b":
@@ -287,7 +293,7 @@ class Plan:
             else:
                 if shape[axis] == 0 and math.prod(k.shape) > 0 and not free:
                     raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
-                self._add(shape[axis], _array_index(k, shape[axis], axis, checked, free, wrap))
+                self._add(shape[axis], _array_index(k, shape[axis], axis, checked, free, wrap, shape))
                 groups.append(position)
                 has_array |= k.ndim > 0
                 axis += 1
@@ -392,7 +398,7 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
         size = math.prod(key.shape)
         return getitem(reshape(x, (size, *x.shape[key.ndim :])), key.reshape(size))
     if type(key) is Tensor and key.dtype.kind in "iu" and x.ndim and x.shape[0]:
-        return _rows(x, _bounds.checked(key, x.shape[0], 0) if checked else key)
+        return _rows(x, _bounds.checked(key, x.shape[0], 0, shape=x.shape) if checked else key)
     return _read(x, Plan(x.shape, key, checked))
 
 

@@ -478,7 +478,8 @@ def _compress(self: Tensor, condition: Any, axis: int | None = None, **options: 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:
     from lamina import numpy as lnp
 
-    return lnp.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
+    given = axes if len(axes) != 1 or type(axes[0]) is int else axes[0]
+    return lnp.transpose(self, given or None)
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> Tensor:

@@ -94,6 +94,8 @@ class Equation:
 
     __slots__ = ("invars", "outvars", "params", "primitive", "where")
 
+    effects = frozenset()  # they are told of whole traces
+
     def __init__(
         self, primitive: Primitive, invars: list[Any], outvars: list[Var], params: dict[str, Any], where: str
     ) -> None:
@@ -301,6 +303,8 @@ def _letters() -> Iterator[str]:
 class _Printer:
     """Names values in the order that they are met."""
 
+    _WIDTH = 80
+
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.letters = _letters()
@@ -315,30 +319,36 @@ class _Printer:
     def bound(self, v: Var) -> str:
         return f"{self.name(v)}:{_type(v.aval)}"
 
-    def trace(self, t: Trace, depth: int) -> list[str]:
-        inside = "  " * depth
+    def trace(self, t: Trace, column: int) -> list[str]:
+        """The lines of a trace that starts at a column: one, where it fits."""
         consts, given = (" ".join(map(self.bound, vs)) for vs in (t.constvars, t.invars))
-        lines = [f"{{ lambda {consts}; {given}. let"]
-        for e in t.eqns:
-            lines += [inside + "    " + line for line in self.equation(e, depth)]
-        results = ", ".join(map(self.name, t.outvars)) + "," * (len(t.outvars) == 1)
-        if not t.eqns:
-            return [f"{lines[0]}  in ({results}) }}"]
-        return [*lines, f"{inside}  in ({results}) }}"]
+        head = f"{{ lambda {consts}; {given}. let"
+        equations = [line for e in t.eqns for line in self.equation(e, column + 4)]
+        end = f"in ({', '.join(map(self.name, t.outvars)) + ',' * (len(t.outvars) == 1)}) }}"
+        one = f"{head} {'; '.join(equations)} {end}"
+        if len(equations) == len(t.eqns) and column + len(one) <= self._WIDTH:
+            return [one]
+        return [head, *("    " + line for line in equations), "  " + end]
 
-    def equation(self, e: Equation, depth: int) -> list[str]:
-        plain = {k: v for k, v in e.params.items() if not _traces(v)}
-        nested = {k: v for k, v in e.params.items() if _traces(v)}
+    def equation(self, e: Equation, column: int) -> list[str]:
         lines = [" ".join(map(self.bound, e.outvars)) + f" = {e.primitive}"]
-        if nested:
+        if any(map(_traces, e.params.values())):
             lines[0] += "["
-            for k, v in nested.items():
-                for i, t in enumerate(v if isinstance(v, tuple) else (v,)):
-                    part = _Printer().trace(t, 1)
-                    lines += [f"  {k}{f'[{i}]' * isinstance(v, tuple)}={part[0]}", *part[1:]]
-            lines += [f"  {k}={_shown(v)}" for k, v in plain.items()] + ["]"]
-        elif plain:
-            lines[0] += "[" + " ".join(f"{k}={_shown(v)}" for k, v in plain.items()) + "]"
+            for k, v in sorted(e.params.items()):
+                if isinstance(v, Trace):
+                    first, *rest = self.trace(v, column + len(k) + 3)
+                    lines += [f"  {k}={first}", *("  " + line for line in rest)]
+                elif _traces(v):
+                    lines += [
+                        f"  {k}=(",
+                        *("    " + line for t in v for line in self.trace(t, column + 4)),
+                        "  )",
+                    ]
+                else:
+                    lines.append(f"  {k}={_shown(v)}")
+            lines.append("]")
+        elif e.params:
+            lines[0] += "[" + " ".join(f"{k}={_shown(v)}" for k, v in sorted(e.params.items())) + "]"
         lines[-1] += "".join(" " + self.name(v) for v in e.invars)
         return lines
 
@@ -365,10 +375,7 @@ def make_trace(
     `static_argnums` out of range.
 
     >>> print(lm.make_trace(lambda x: lnp.sin(x) * 2)(1.0))
-    { lambda ; a:f32[]. let
-        b:f32[] = sin a
-        c:f32[] = mul b 2.0:f32[]
-      in (c,) }
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0:f32[] in (c,) }
     """
     need_function(fun, "make_trace")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _missing
@@ -58,6 +58,36 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
         return symbolic if symbolic_zeros else symbolic.instantiate()
 
     return tree_map(zero, val)
+
+
+def linear_call(
+    fun: Callable[[Any, Any], Any],
+    fun_transpose: Callable[[Any, Any], Any],
+    residual_args: Any,
+    linear_args: Any,
+) -> Any:
+    """``fun(residual_args, linear_args)``, linear in its second argument, with ``fun_transpose`` as its transpose.
+
+    In reverse mode ``fun_transpose(residual_args, cotangent)`` gives the cotangents of `linear_args`; the residuals have
+    no derivative. Both functions may be used under every transform.
+
+    >>> halve = lambda x: linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 2.0, x)
+    """
+    from lamina import lax
+    from lamina._transforms import eval_shape
+    from lamina.tree import tree_map
+
+    given, kept = tree_map(to_tensor, linear_args), tree_map(to_tensor, residual_args)
+    types = eval_shape(fun, kept, given)
+    no_result = tree_map(lambda t: SymbolicZero(t.shape, t.dtype).instantiate(), types)
+    # A linear system on pairs of what goes in and what comes out: its solution takes the one to the other.
+    _, out = lax.custom_linear_solve(
+        lambda pair: pair,
+        (given, no_result),
+        lambda _, pair: (zero_from_primal(pair[0]), fun(kept, pair[0])),
+        lambda _, pair: (fun_transpose(kept, pair[1]), zero_from_primal(pair[1])),
+    )
+    return out
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:

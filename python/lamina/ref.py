@@ -274,6 +274,8 @@ class Ref:
         return len(self._held)
 
     def __repr__(self) -> str:
+        if isinstance(self._held, Tensor) and _core.forceable(self._held):
+            return "Ref(" + repr(self._held).partition("(")[2]
         return f"Ref({describe(self._held)})"
 
 
@@ -386,8 +388,8 @@ def refuse_returned(f: Callable[..., Any], returned: Any) -> None:
     else:
         who = f"{_source.named(f)}, which is traced,"
     raise ValueError(
-        f"{who} returned a reference, {found!r}, as result{tree.keystr(path)}: that would be a copy, which no write "
-        "reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"
+        f"{who} returned a reference, Ref({describe(found._held)}), as result{tree.keystr(path)}: that would be a "
+        "copy, which no write reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"
     )
 
 

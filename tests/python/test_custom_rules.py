@@ -715,3 +715,31 @@ def test_a_gradient_of_ones_own_beside_integer_results():
 
     x = np.array([1.0, 2.2, 3.7])
     np.testing.assert_allclose(lm.grad(loss)(x), 9 * np.round(x))
+
+
+def test_linear_calls_have_the_transpose_that_they_are_given():
+    linear_call = lm.custom_derivatives.linear_call
+    x = {"a": lnp.arange(3.0), "b": lnp.asarray(2.0)}
+
+    def f(x):
+        return linear_call(
+            lambda r, x: {"sum": r[0] * x["a"].sum() + x["b"]},
+            lambda r, ct: {"a": 7 * r[0] * ct["sum"] * lnp.ones(3), "b": ct["sum"]},
+            (2.0,),
+            x,
+        )["sum"]
+
+    for wrap in (lambda f: f, lm.jit):
+        assert float(wrap(f)(x)) == 8.0
+        slopes = wrap(lm.grad(f))(x)
+        assert slopes["a"].tolist() == [14.0] * 3 and float(slopes["b"]) == 1.0
+        value, tangent = lm.jvp(wrap(f), (x,), (x,))
+        assert float(value) == float(tangent) == 8.0
+    lanes = lm.vmap(lm.grad(lambda x: linear_call(lambda r, x: r * x, lambda r, ct: 9 * r * ct, 3.0, x)))
+    assert lanes(lnp.arange(2.0)).tolist() == [27.0, 27.0]
+    assert (
+        float(
+            lm.grad(lambda r: linear_call(lambda r, x: r * x, lambda r, ct: r * ct, r, lnp.asarray(3.0)))(2.0)
+        )
+        == 0.0
+    )

@@ -584,3 +584,13 @@ def test_shifts_of_unsigned_beside_signed_integers_and_of_booleans():
         lnp.ones(2) >> 1
     with pytest.raises(TypeError):
         lnp.asarray(a) >> "1"
+
+
+def test_pythons_types_of_numbers_yield_to_others():
+    assert lnp.promote_types(int, "int8") == "int8" and lnp.promote_types("uint32", int) == "uint32"
+    assert (
+        lnp.promote_types(float, "bfloat16") == "bfloat16"
+        and lnp.promote_types(complex, "float32") == "complex64"
+    )
+    assert lnp.promote_types(int, float) == "float32" and lnp.promote_types(bool, "int8") == "int8"
+    assert (lnp.iinfo("int8").kind, lnp.iinfo("uint16").kind) == ("i", "u")

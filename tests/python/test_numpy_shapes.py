@@ -115,3 +115,13 @@ def test_joining_by_a_rule_of_casting():
         assert join(parts, dtype="int32", casting="unsafe").dtype == "int32"
         with pytest.raises(TypeError, match="same_kind"):
             join(parts, dtype="int32", casting="same_kind")
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 0), (0, 1, 2)])
+def test_orders_of_axes_that_are_none_are_refused_by_the_method_too(axes):
+    x = lnp.ones((2, 3))
+    for call in (lambda: x.transpose(*axes), lambda: x.transpose(axes), lambda: lnp.transpose(x, axes)):
+        with pytest.raises((ValueError, IndexError)):
+            call()
+    assert x.transpose().shape == x.transpose(None).shape == x.transpose(1, 0).shape == (3, 2)
+    assert lnp.ones(3).transpose(0).shape == (3,)

@@ -118,6 +118,7 @@ def test_parts_and_functions():
     assert r[...].tolist() == [[0, 10, 4], [20, 4, 10]] and r.at[0].shape == (3,)
     assert ref.swap(r, (0, 0), 7).item() == 0 and ref.get(r, (0, 0)).item() == 7
     ref.set(r, 1, 0)
+    texts = []
     assert r[1].tolist() == [0, 0, 0] and (r.shape, str(r.dtype), r.ndim, r.size, len(r)) == (
         (2, 3),
         "int32",
@@ -126,7 +127,9 @@ def test_parts_and_functions():
         2,
     )
     assert lm.empty_ref(lm.ShapeDtype((2,), "float32"))[...].tolist() == [0.0, 0.0]
-    assert repr(r) == "Ref(int32[2,3])"
+    assert repr(lm.new_ref(lnp.arange(3.0))) == "Ref([0., 1., 2.], dtype=float32)"
+    lm.jit(lambda x: texts.append(repr(lm.new_ref(x))))(lnp.arange(3.0))
+    assert texts == ["Ref(float32[3])"]
 
 
 def test_copies_and_types_are_kept():

@@ -369,3 +369,31 @@ def test_errors():
             f(CUBE)
     with pytest.raises(ValueError, match="must have 2 sparse dimensions"):
         sparse.BCSR.fromdense(CUBE[0], n_batch=1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((2, 3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((4,), (2, 4, 5)),
+        ((2, 3, 4), (4,)),
+        ((1, 3, 4), (2, 4, 5)),
+        ((6, 1, 3, 4), (2, 4, 5)),
+    ],
+)
+def test_matrix_products_broadcast_as_dense_ones_do(left, right):
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 3, s).astype(np.float32) for s in (left, right))
+    expected = x @ y
+    np.testing.assert_array_equal(sparse.BCOO.fromdense(x) @ lnp.asarray(y), expected)
+    np.testing.assert_array_equal(lnp.asarray(x) @ sparse.BCOO.fromdense(y), expected)
+    both = sparse.BCOO.fromdense(x) @ sparse.BCOO.fromdense(y)
+    np.testing.assert_array_equal(sparse.todense(both), expected)
+
+
+def test_loops_in_sparsify_start_with_numbers_everywhere():
+    m = sparse.BCOO.fromdense(lnp.eye(3) * 2)
+    f = lambda m: lm.lax.scan(lambda c, _: (c @ m, c.sum()), lnp.ones((1, 3)), None, length=2)  # noqa: E731
+    last, sums = sparse.sparsify(f)(m)
+    assert last.tolist() == [[4.0] * 3] and sums.tolist() == [3.0, 6.0]

@@ -16,8 +16,9 @@ import jax.scipy.special
 import jax.scipy.stats
 import numpy as np
 from jax import export, lax
+from jax.custom_derivatives import linear_call
 from jax.example_libraries import stax
-from jax.experimental import sparse
+from jax.experimental import checkify, sparse
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -577,6 +578,224 @@ def hints_and_shapes():
         bwd(fwd(x, x + 1)[1], x),
         named(x, k=3),
     ]
+
+
+def checks_as_part_of_a_result():
+    x = jnp.array([2.0, -1.0, 0.0])
+
+    def of_user(v):
+        checkify.check(jnp.all(v > 0), "{v} is not positive", v=v)
+        return v
+
+    @jax.custom_vjp
+    def with_rule(v):
+        checkify.check(v > 0, "not positive")
+        return jnp.log(v)
+
+    with_rule.defvjp(lambda v: (with_rule(v), v), lambda v, g: (g / v,))
+    programs = [
+        (of_user, x),
+        (jax.vmap(with_rule), x),
+        (jnp.log, x),
+        (lambda v: v / v, x),
+        (lambda v: v[jnp.array([0, 7])], x),
+        (lambda v: lax.dynamic_slice(v, (2,), (2,)), x),
+        (lambda v: jnp.maximum(-v, 0).astype(jnp.float16), jnp.array([jnp.nan])),
+        (jnp.sum, jnp.array([jnp.inf, -jnp.inf])),
+    ]
+    found = [checkify.checkify(f, errors=checkify.all_checks)(v)[0].get() for f, v in programs]
+    lanes = jax.vmap(checkify.checkify(jnp.log, errors=checkify.nan_checks))(x)[0].get()
+    refused = [
+        _raises(lambda: checkify.check(3, "of a number"), TypeError),
+        _raises(lambda: checkify.check(x > 0, "of an array"), TypeError),
+        _raises(lambda: jax.jit(of_user)(x), ValueError),
+        _raises(lambda: of_user(x), checkify.JaxRuntimeError),
+    ]
+    return [str(text) for text in [*found, lanes]] + refused
+
+
+def keys_of_other_generators():
+    key, few = jax.random.key(7, impl="unsafe_rbg"), jax.random.key(3)
+    keys = [jax.random.split(key), jax.random.split(key, (2, 3)), jax.random.fold_in(key, 5)]
+    described = jax.ShapeDtypeStruct((2,), few.dtype)
+    with jax.threefry_partitionable(False):
+        by_halves = [jax.random.key_data(jax.random.split(few, 3)), jax.random.bits(few, (5,), "uint8")]
+        by_halves += [jax.random.normal(few, (2, 3)), jax.random.permutation(few, 7)]
+    return [
+        [*by_halves, jax.random.bits(few, (2,))],
+        [jax.random.key_data(k) for k in keys],
+        repr(described),
+        jax.eval_shape(jax.random.split, jax.ShapeDtypeStruct((), few.dtype)).shape,
+        bool(jnp.array_equal(few, jax.random.key(3))),
+        bool(jnp.array_equal(few, jax.random.key(4))),
+        jax.random.key_data(jax.random.split(few, (2, 2)).flatten()),
+        _raises(lambda: jax.random.uniform(jax.random.split(few)), ValueError),
+        _raises(lambda: jax.random.uniform(few, (2,), int), ValueError),
+        _raises(lambda: bool(few), TypeError),
+        _raises(lambda: few.astype("uint32"), NotImplementedError),
+    ]
+
+
+def random_sparse_arrays():
+    key = jax.random.key(0)
+    made = [
+        sparse.random_bcoo(key, (3, 4), nse=0.5),
+        sparse.random_bcoo(key, (3, 4), nse=2, n_batch=1, sorted_indices=True),
+        sparse.random_bcoo(key, (3, 4, 2), nse=3, n_dense=1, unique_indices=False),
+    ]
+    return [[m.data, m.indices] for m in made]
+
+
+def numbers_of_elements_with_64_bits():
+    with jax.enable_x64(True):
+        x = jnp.array([3.0, 1.0, 1.0])
+        found = [
+            jnp.argmax(x),
+            x.argsort(),
+            *jnp.nonzero(x),
+            *jnp.unique(x, return_index=True),
+            *jnp.unique(jnp.ones(2, "int32"), return_counts=True),
+            jnp.where(True, jnp.int32(1), jnp.int32(2)),
+            jax.random.permutation(jax.random.key(0), 3),
+            jax.random.permutation(jax.random.key(0), jnp.arange(3, dtype="int32")),
+            *jnp.tril_indices(2),
+        ]
+        return [str(a.dtype) for a in found]
+
+
+def common_element_types():
+    names = ("int64", "float64", "uint32", "int8", "bfloat16", "complex64", int, float, complex, bool)
+    common = [str(jnp.promote_types(a, b)) for a in names for b in names]
+    narrow = ("int4", "float8_e5m2", "bfloat16", "uint8")
+    kinds = [jax.dtypes.scalar_type_of(jnp.ones(1, n)).__name__ for n in narrow]
+    return [
+        common,
+        kinds,
+        [jnp.iinfo(n).kind for n in ("int8", "uint32")],
+        _raises(lambda: jnp.promote_types("int4", "int8"), jax.dtypes.TypePromotionError),
+        issubclass(jax.dtypes.TypePromotionError, ValueError),
+    ]
+
+
+def places_of_arrays():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
+    P = jax.P
+    by_a = jax.NamedSharding(mesh, P("a"))
+    doubled = jax.jit(lambda x: (x * 2, x.sum()), out_shardings=(by_a, None))(jnp.ones(4))
+    with mesh:
+        inside = lax.with_sharding_constraint(jnp.ones(2), P("a"))
+    specs = [P("a") + P("b"), P(("a", "b"), None), P(P.UNCONSTRAINED), P(None, unreduced={"a"}), P()]
+    return [
+        doubled[0].sharding == by_a,
+        inside,
+        [repr(s) for s in specs],
+        isinstance(P(), tuple),
+        P("a") == ("a",),
+        [mesh.abstract_mesh.axis_names == ("a",), jnp.ones(3).on_device_size_in_bytes()],
+        _raises(lambda: lax.with_sharding_constraint(jnp.ones(2), P("a")), RuntimeError),
+        _raises(lambda: jax.device_put(jnp.float32(1), by_a), ValueError),
+        _raises(lambda: jax.NamedSharding(mesh, P("b")), ValueError),
+        _raises(lambda: jnp.ones(2).flat, NotImplementedError),
+        _raises(jax.profiler.stop_trace, RuntimeError),
+        _raises(lambda: jax.config.update("jax_none", 1), AttributeError),
+        _raises(lambda: jax.config.update("jax_default_matmul_precision", "none"), ValueError),
+    ]
+
+
+def linear_functions_with_transposes():
+    def scaled(x):
+        return linear_call(lambda r, v: r * v.sum(), lambda r, ct: 7 * r * ct * jnp.ones(3), 2.0, x)
+
+    x = jnp.arange(3.0)
+    return [scaled(x), jax.grad(scaled)(x), jax.jvp(scaled, (x,), (x,))]
+
+
+def operators_and_their_refusals():
+    x = jnp.arange(6.0).reshape(2, 3)
+    mixed = [x.T @ np.ones((2, 2)), np.ones((2, 2)) @ x, x @ np.ones((3, 2), np.int64)]
+    return [
+        [str(m.dtype) for m in mixed],
+        [round(jnp.float32(2.5)), round(jnp.float32(2.567), 2), round(jnp.int32(3))],
+        [_raises(lambda v=v: x.transpose(v), TypeError) for v in (0, 1, (0, 0))],
+        _raises(lambda: x @ x, TypeError),
+        _raises(lambda: jnp.arange(3) ** -1, TypeError),
+        _raises(lambda: -(x > 1), TypeError),
+        _raises(lambda: jax.jit(lambda v: (v, "text"))(x), TypeError),
+        _raises(lambda: x.reshape(4), TypeError),
+        [isinstance(f.__wrapped__, type(_raises)) for f in (jax.jit(_raises), jax.vmap(_raises))],
+        [jax.jit(_raises).__wrapped__ is _raises, jax.grad(_raises).__wrapped__ is _raises],
+    ]
+
+
+def refusals_of_loops_and_branches():
+    x = jnp.arange(3.0)
+    return [
+        _message(lambda: lax.cond(x > 0, lambda: 1, lambda: 2))[:25],
+        _message(lambda: lax.switch(1.0, [lambda: 1, lambda: 2]))[:25],
+        _message(lambda: lax.scan(lambda c, y: (c, y), 0, None)),
+        _message(lambda: lax.scan(lambda c, y: (c, y), 0, (x, jnp.ones(4)))),
+        str(jax.new_ref(x).aval),
+        repr(jax.new_ref(x)),
+    ]
+
+
+def _message(f):
+    try:
+        f()
+    except Exception as e:
+        return str(e).split("\n")[0]
+    return ""
+
+
+def traces_as_text():
+    x = jnp.arange(3.0)
+    traces = [
+        jax.make_jaxpr(lambda v: jnp.sin(v) + 1.0)(1.0),
+        jax.make_jaxpr(lambda v, w: jnp.sin(v) * jnp.cos(w) + jnp.tanh(v) - w)(x, x),
+        jax.make_jaxpr(lambda v: (v, {"k": v}))(x),
+        jax.make_jaxpr(lambda v: v + x)(x),
+    ]
+    avals = [str(v) for t in traces for v in (*t.in_avals, *t.out_avals)]
+    compiled = jax.jit(lambda v: v * 2).lower(x).compile()
+    return [
+        [str(t) for t in traces],
+        avals,
+        str(jax.make_jaxpr(jnp.sin, return_shape=True)(x)[1]),
+        [len(compiled.input_shardings[0]), str(compiled.output_shardings)],
+        len(traces[0].eqns[0].effects),
+    ]
+
+
+def promotions_that_options_refuse():
+    x, i, half = jnp.ones((2, 3)), jnp.ones(3, jnp.int32), jnp.ones(3, jnp.float16)
+    calls = [
+        lambda: x + i,
+        lambda: i + 1,
+        lambda: i + 1.0,
+        lambda: half * 2.0,
+        lambda: jnp.where(True, x, half),
+        lambda: jnp.concatenate([i, half]),
+        lambda: x[0].at[0].set(half[0]),
+        lambda: x @ half,
+        lambda: jnp.select([x > 0], [x], half),
+        lambda: jax.nn.softmax(x),
+        lambda: jnp.var(half),
+        lambda: jax.jit(lambda v: v > 1)(i),
+    ]
+    with jax.numpy_dtype_promotion("strict"):
+        found = [_raises(f, jax.dtypes.TypePromotionError) for f in calls]
+    calls = [
+        lambda: x + x[0],
+        lambda: x + 1,
+        lambda: jnp.maximum(x, x[0]),
+        lambda: jnp.where(x > 0, x, x[0]),
+        lambda: x @ x[0],
+        lambda: jnp.logical_and(x, x[0]),
+        lambda: jnp.cov(x),
+    ]
+    with jax.numpy_rank_promotion("raise"):
+        found += [_raises(f, ValueError) for f in calls]
+    return [*found, _raises(calls[0], ValueError), _raises(lambda: x + i, TypeError)]
 
 
 PROGRAMS = [

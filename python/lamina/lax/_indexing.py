@@ -94,8 +94,8 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) 
 
 def _recorded(starts: Sequence[Tensor], shape: Sequence[int], sizes: Sequence[int]) -> None:
     if _bounds.recording():
-        for axis, (start, n, taken) in enumerate(zip(starts, shape, sizes)):
-            _bounds.recorded(start, n - taken + 1, axis)
+        for axis, (start, taken) in enumerate(zip(starts, sizes)):
+            _bounds.recorded(start, taken, tuple(shape), axis)
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Tensor:

@@ -112,8 +112,9 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def promote_types(a: Any, b: Any) -> dtypes.DType:
-    """The element type that two operands of these types give."""
-    return dtypes.TABLE[_core.promote(dtypes.name_of(a), False, dtypes.name_of(b), False)[0]]
+    """The element type that two operands of these types give; Python's types of numbers yield, as numbers do."""
+    weak = [t in (int, float, complex) for t in (a, b)]
+    return dtypes.TABLE[_core.promote(dtypes.name_of(a), weak[0], dtypes.name_of(b), weak[1])[0]]
 
 
 def result_type(*args: Any) -> dtypes.DType:
@@ -211,14 +212,14 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type: bits, min, max."""
+    """Limits of an integer type: bits, min, max; its kind, "i" or "u"."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)
         if self.dtype.kind not in "iu":
             raise ValueError(f"iinfo is for integer types, not {self.dtype.name}; use finfo")
-        self.bits = self.dtype.bits
-        signed = self.dtype.kind == "i"
+        self.bits, self.kind = self.dtype.bits, self.dtype.kind
+        signed = self.kind == "i"
         self.min = -(2 ** (self.bits - 1)) if signed else 0
         self.max = 2 ** (self.bits - signed) - 1
 

@@ -302,7 +302,7 @@ def take(
         if hasattr(indices, "__jax_array__"):
             return take(t, to_tensor(indices), d, mode=mode, fill_value=fill_value)
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
-    return _taken(t, checked(indices, t.shape[d], d), d, fill_value)
+    return _taken(t, checked(indices, t.shape[d], d, shape=t.shape), d, fill_value)
 
 
 @recorded
@@ -336,7 +336,7 @@ def take_along_axis(
     n = t.shape[d]
     wrap = wrap_negative_indices is not False
     if mode is None and wrap:
-        i = checked(i, n, d)
+        i = checked(i, n, d, shape=t.shape)
     others = [k for k in range(t.ndim) if k != d]
     lead = broadcast_shapes([t.shape[k] for k in others], [i.shape[k] for k in others])
     sized = lambda m: [*lead[:d], m, *lead[d:]]  # noqa: E731
@@ -381,7 +381,7 @@ def put_along_axis(
         return reshape(put_along_axis(ravel(t), i, values, 0, inplace=False, mode=mode), t.shape)
     d = canonical_axis(axis, t.ndim)
     if mode is None:
-        i = checked(i, t.shape[d], d)
+        i = checked(i, t.shape[d], d, shape=t.shape)
     shape = [i.shape[k] if k == d else t.shape[k] for k in range(t.ndim)]
     i = broadcast(i, shape)
     grid = [i if k == d else iota("int32", shape, k) for k in range(t.ndim)]
@@ -409,7 +409,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     elif mode == "clip":
         i = e.clip(i, 0, max(t.size - 1, 0))
     else:
-        i = checked(i, t.size, 0)
+        i = checked(i, t.size, 0, shape=t.shape)
     return reshape(At(ravel(t))[i].set(resize(values, i.shape)), t.shape)
 
 

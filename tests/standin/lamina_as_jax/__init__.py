@@ -24,7 +24,18 @@ def install() -> None:
     import lamina._writes
     import lamina.tree
 
-    from lamina_as_jax import adapters, equations, logs, modules, sharding, strictness, surroundings, types64
+    from lamina_as_jax import (
+        adapters,
+        checking,
+        equations,
+        logs,
+        modules,
+        sharding,
+        strictness,
+        surroundings,
+        threefry,
+        types64,
+    )
 
     adapters.register_containers()
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
@@ -35,6 +46,8 @@ def install() -> None:
     sharding.install()
     equations.install()
     strictness.operators()
+    threefry.install()
+    checking.install()
     logs.install()
     adapters.symbolic_zeros()
     adapters.shown_types()

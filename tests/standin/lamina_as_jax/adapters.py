@@ -91,6 +91,7 @@ def _documented(transform: Callable[..., Any], fun: Any, made: Any) -> Any:
     if text is not None and doc:
         name = getattr(fun, "__name__", type(fun).__name__)
         made.__doc__ = f"{text.format(name)}\n\nOriginal documentation:\n\n{doc}"
+    made.__wrapped__ = fun
     return made
 
 
@@ -128,6 +129,7 @@ def _differentiating(
     transform: Callable[..., Any], fun: Any, argnums: Any, args: Any, kwargs: Any, place: Callable[..., Any]
 ) -> Any:
     inner = wrapped(transform(fun, argnums, *args, **kwargs))
+    inner.__wrapped__ = fun
     if not (kwargs.get("allow_int") or len(args) > 2):
         return inner
     has_aux = kwargs.get("has_aux", bool(args and args[0]))
@@ -286,7 +288,16 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     for name in ("__name__", "__qualname__"):
         setattr(traced, name, getattr(traced, name).replace("make_trace", "make_jaxpr"))
     traced.__module__ = "jax"
-    return traced
+    if not return_shape:
+        return traced
+
+    @functools.wraps(traced)
+    def with_shapes(*args: Any, **kwargs: Any) -> Any:
+        trace, types = traced(*args, **kwargs)
+        described = lambda t: lm.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type)  # noqa: E731
+        return trace, lm.tree.map(described, types)
+
+    return with_shapes
 
 
 def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
@@ -302,8 +313,11 @@ class Jitted:
         static: tuple[Any, ...],
         inline: bool = False,
         compiler_options: dict[str, Any] | None = None,
+        out_shardings: Any = None,
     ) -> None:
         functools.update_wrapper(self, inner)
+        self.__wrapped__ = inner._f
+        self._out_shardings = out_shardings
         self._inner, self._static, self._inline = inner, static, inline
         self._compiler_options = compiler_options
 
@@ -311,7 +325,8 @@ class Jitted:
         strictness.check_compiler_options(self._compiler_options)
         strictness.check_execution()
         inline = self._inline and _core.any_open_scope()
-        return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
+        out = self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
+        return sharding.placed(out, self._out_shardings)
 
     @staticmethod
     def _argument(x: Any) -> Any:
@@ -356,9 +371,21 @@ class Jitted:
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         try:
             out = types64.checked_result(logs.compiled(lambda: f(*given, **named)))
+            self._check_kinds(out)
             return out if types64.keeps_wide(given) else types64.result(out)
         except Exception as e:
             raise messages.told(e) from e.__cause__
+
+    def _check_kinds(self, out: Any) -> None:
+        """TypeError for a text among the results, which Lamina gives back as it is."""
+        for x in (out,) if type(out) is Tensor else lm.tree.tree_leaves(out):
+            if type(x) in (str, bytes):
+                code = getattr(self._inner._f, "__code__", None)
+                where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+                raise TypeError(
+                    f"function {_transforms._name(self._inner._f)}{where} traced for jit returned a value of type "
+                    f"{type(x)}, which is not a valid JAX type"
+                )
 
     def __repr__(self) -> str:
         try:
@@ -398,16 +425,16 @@ def jit(
         "device",
         "backend",
         "in_shardings",
-        "out_shardings",
     ):
         options.pop(name, None)  # where and how, not what is computed
     compiler_options = options.pop("compiler_options", None)
+    out_shardings = options.pop("out_shardings", None)
     options = {k: v for k, v in options.items() if v is not None}
     # JAX refuses branches on traced values: programs ask for that error.
     inner = lm.jit(
         fun, static_argnums=static_argnums, static_argnames=static_argnames, branches="error", **options
     )
-    return Jitted(inner, tuple(inner._static), inline, compiler_options)
+    return Jitted(inner, tuple(inner._static), inline, compiler_options, out_shardings)
 
 
 @messages.telling
@@ -668,6 +695,18 @@ class Lowered:
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         return _Program(self.as_text(dialect))
+
+    @property
+    def fun_name(self) -> str:
+        return _transforms._name(self._inner._jitted._f)
+
+    @property
+    def input_shardings(self) -> Any:
+        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.in_avals)
+
+    @property
+    def output_shardings(self) -> Any:
+        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.out_info)
 
     def runtime_executable(self) -> Any:
         """What runs, which JAX promises nothing about."""

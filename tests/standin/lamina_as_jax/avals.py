@@ -80,6 +80,15 @@ class ShapedArray(lm.ShapeDtype):
         return f"{self.dtype.name if self.dtype != FLOAT0 else 'float0'}[{','.join(map(str, self.shape))}]"
 
 
+def _recorded(described: Any) -> ShapedArray:
+    """The type of a value of a trace; tokens are numbers."""
+    return ShapedArray((), "int32") if described is None else ShapedArray(described[1], described[0])
+
+
+_traces._aval = _recorded
+Ref.aval = property(lambda r: typeof(r))
+
+
 class AbstractRef:
     """What a reference is."""
 

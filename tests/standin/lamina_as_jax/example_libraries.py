@@ -444,7 +444,7 @@ def parallel(*layers: Any) -> Any:
     def init(rng: Any, input_shape: Sequence[Any]) -> Any:
         rngs = _random["split"](rng, len(layers))
         made = [make(key, shape) for (make, _), key, shape in zip(layers, rngs, input_shape, strict=True)]
-        return [s for s, _ in made], [p for _, p in made]
+        return tuple(s for s, _ in made), tuple(p for _, p in made)
 
     def apply(params: Any, inputs: Any, **options: Any) -> Any:
         rng = options.pop("rng", None)

@@ -139,6 +139,7 @@ LAX: dict[str, Any] = {
     "conv_shape_tuple": conv_shape_tuple,
     "conv_transpose_shape_tuple": conv_transpose_shape_tuple,
     "pcast": pcast,
+    "with_sharding_constraint": sharding.constrained,
     "reduce_window_shape_tuple": reduce_window_shape_tuple,
     "rng_bit_generator": rng_bit_generator,
     "stage": types64.wrapped(lnp.asarray),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ class ExtendedDType:
 
 
 class Generator:
-    """How keys of a name look. Those of "unsafe_rbg" draw as those of "rbg" do."""
+    """How keys of a name look. Those of "unsafe_rbg" draw as those of "rbg" do, and split and fold by their own bits."""
 
     def __init__(self, name: str, tag: str, size: int) -> None:
         self.name, self.tag, self.key_shape = name, tag, (size,)
@@ -146,9 +147,12 @@ class KeyArray:
     def __ne__(self, other: Any) -> Any:
         return ~(self == other) if isinstance(other, KeyArray) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'PRNGKeyArray'")
 
     def __repr__(self) -> str:
+        if isinstance(self._words, lm.ShapeDtype):
+            return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
         return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{self._words}"
 
     def __getattr__(self, name: str) -> Any:
@@ -160,6 +164,15 @@ class KeyArray:
 
     def reshape(self, *shape: Any) -> KeyArray:
         return each_word(lm.numpy.reshape)(self, shape[0] if len(shape) == 1 else shape)
+
+    def flatten(self) -> KeyArray:
+        return self.reshape(-1)
+
+    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> KeyArray:
+        raise NotImplementedError("Cannot call abstract method astype")
+
+    def __bool__(self) -> bool:
+        raise TypeError("key array cannot be converted to boolean.")
 
     def copy(self) -> KeyArray:
         return KeyArray(lm.numpy.copy(self._words), self._impl)
@@ -354,6 +367,9 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
             )
         if "key" in kwargs:
             kwargs["key"] = words(kwargs["key"])
+        unsafe = typed and given._impl.name == "unsafe_rbg" and _UNSAFE.get(getattr(f, "__name__", ""))
+        if unsafe:
+            return unsafe(given, *args[1:], **{k: v for k, v in kwargs.items() if k != "key"})
         out = (
             for_words(*map(words, args[:1]), *args[1:], **kwargs)
             if not _has_keys(args[1:])
@@ -361,7 +377,27 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
         )
         return KeyArray(out, given._impl) if makes and typed else out
 
-    return call
+    return messages.telling(call)
+
+
+def _unsafe_split(keys: KeyArray, num: Any = 2) -> KeyArray:
+    """Every tenth block of the key's own bits."""
+    shape = (num,) if isinstance(num, int) else tuple(num)
+    drawn = _block_bits(keys._words, 10 * math.prod(shape))[::10]
+    return KeyArray(drawn.reshape(*shape, 4), keys._impl)
+
+
+def _unsafe_fold_in(keys: KeyArray, data: Any) -> KeyArray:
+    """The key, changed by bits of a key from the data."""
+    seeded = _seeded("fold_in", lm.numpy.asarray(data).astype("uint32"), keys._impl)
+    return KeyArray(keys._words ^ _block_bits(seeded, 10)[-1], keys._impl)
+
+
+def _block_bits(state: Any, blocks: int) -> Any:
+    return lm.random._philox.words(state, (blocks, 4), 1)[..., 0]
+
+
+_UNSAFE = {"split": _unsafe_split, "fold_in": _unsafe_fold_in}
 
 
 def _moved(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -473,6 +509,7 @@ def numpy_names() -> dict[str, Any]:
     }
     own["result_type"] = _result_type
     own["append"] = _append
+    own["array_equal"] = _array_equal
     own |= {f"{n}_like": _filled_like(n) for n in ("empty", "zeros", "ones", "full")}
     own |= {n: _filled(n) for n in ("empty", "zeros", "ones", "full")}
     for name, f in own.items():
@@ -498,6 +535,13 @@ def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return join(arr, values, axis)
 
 
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if not _has_keys((a1, a2)):
+        return types64.wrapped(lm.numpy.array_equal)(a1, a2, equal_nan)
+    alike = isinstance(a1, KeyArray) and isinstance(a2, KeyArray) and a1.dtype == a2.dtype
+    return types64.wrapped(lm.numpy.array_equal)(words(a1), words(a2)) if alike else lm.numpy.asarray(False)
+
+
 _FILLS = {"empty": 0, "zeros": 0, "ones": 1}
 
 
@@ -519,6 +563,22 @@ def _filled_like(name: str) -> Callable[..., Any]:
         return _keys_of(kwargs.get("shape") or a.shape, a._impl, fill)
 
     return call
+
+
+class _Described(type(lm.ShapeDtypeStruct)):
+    """Makes descriptions of arrays of keys too."""
+
+    def __call__(cls, shape: Any, dtype: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(dtype, KeyDtype):
+            return KeyArray(lm.ShapeDtype((*shape, *dtype._impl.key_shape), "uint32"), dtype._impl)
+        return lm.ShapeDtypeStruct(shape, dtype, *args, **options)
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(words(x), lm.ShapeDtypeStruct)
+
+
+class ShapeDtypeStruct(lm.ShapeDtypeStruct, metaclass=_Described):
+    """``jax.ShapeDtypeStruct``."""
 
 
 def _filled(name: str) -> Callable[..., Any]:

@@ -13,12 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from lamina import _traces
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _TypeAndValue(TypeError, ValueError):
     """What is a ValueError to Lamina and a TypeError to JAX, or the other way round."""
+
+
+class TypePromotionError(ValueError, TypeError):
+    """Of element types that have no common one. A ValueError to JAX and a TypeError to Lamina."""
 
 
 class _TypeAndIndex(TypeError, IndexError):
@@ -85,6 +90,16 @@ def _no_value(found: re.Match[str]) -> str:
     else:
         hint = ""
     return f"Abstract tracer value encountered where concrete value is expected: {described}{hint}."
+
+
+def _no_promotion(found: re.Match[str]) -> str:
+    floats = re.search(r"float([48])", found[1] + found[2])
+    narrow = f"{floats[1]}-bit floats" if floats else "1-bit, 2-bit and 4-bit integers"
+    return (
+        f"Input dtypes {(found[1], found[2])} have no available implicit dtype promotion path. To avoid unintended "
+        f"promotion, {narrow} do not support implicit promotion. If you'd like your inputs to be promoted to another "
+        f"type, you can do so explicitly using e.g. x.astype('{'float32' if floats else 'int32'}')"
+    )
 
 
 def _map_rank(found: re.Match[str]) -> str:
@@ -172,8 +187,7 @@ def _results(found: re.Match[str], what: str, further: str, end: str) -> str:
     return f"{text}\n(got fwd output type {given} which doesn't match the function's)" if backward else text
 
 
-# Names of Lamina's ops and types in texts, and what JAX calls them.
-_OF_OPS = {"popcnt": "population_count", "remainder": "rem"}
+# Names of Lamina's types in texts, and what JAX calls them.
 _OF_TYPES = {
     "pred": "bool",
     **{
@@ -225,7 +239,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: f"{m[1]} got incompatible shapes for broadcasting: {_sizes(m[2])}, {_sizes(m[3])}.", _TypeAndValue),
     (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
      r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
-    (r"the array (\S+) was donated or deleted at", r"Array has been deleted with shape=\1.", RuntimeError),
     (r"only an integer scalar can be an index, not", "Only integer scalar arrays can be converted to a scalar index."),
     (r"only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
     (r"the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
@@ -406,9 +419,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^diagonal needs two different axes", "axis1 and axis2 can not be same"),
     (r"a boolean mask of shape (\(.*?\)) does not match the array's shape (\(.*?\))",
      r"boolean index did not match shape of indexed array: \1 and \2"),
-    (r"element types (?:float([48])\w*) and \w+ have no common one|element types \w+ and "
-     r"(?:float([48])\w*) have no common one",
-     lambda m: f"{m[1] or m[2]}-bit floats do not support implicit promotion"),
+    (r"element types (\w+) and (\w+) have no common one", _no_promotion, TypePromotionError),
     (r"^a shape (?:is an integer or a sequence of integers|needs integers known)",
      "Shapes must be 1D sequences of concrete values of integer type."),
     (r"^a shape has no negative sizes: (.*)",
@@ -439,8 +450,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^sizes \((.*-.*)\) do not add up", r"Sizes passed to split must be nonnegative, got [\1]"),
     (r"^window_strides \S+ needs one entry for each",
      "conv_general_dilated window and window_strides must have the same number of dimensions.", _TypeAndValue),
-    (r"^(\w+)\((\w+)\[.*\): is defined for .* elements, not (\w+)",
-     lambda m: f"{_OF_OPS.get(m[1], m[1])} does not accept dtype {_OF_TYPES.get(m[3], m[3])}."),
+    (r"(?:^|`: )(\w+)\((\w+)\[.*\): is defined for .* elements, not (\w+)",
+     lambda m: f"{_traces._NAMES.get(m[1], m[1])} does not accept dtype {_OF_TYPES.get(m[3], m[3])}."),
     (r"^(arg\w+) of no elements", r"attempt to get \1 of an empty sequence"),
     (r"^the integer (\d+) does not fit (\w+), its type", r"Python int \1 too large to convert to \2"),
     (r"^the Python integer (-?\d+) does not fit the element type (\w+)", r"Python integer \1 out of bounds for \2"),
@@ -511,7 +522,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^vectorize .*: result \d+ has shape (\(.*?\)), not (\(.*?\))",
      r"output shape \1 does not match core dimensions \2"),
     (r"^excluded holds numbers and names", "jax.numpy.vectorize can only exclude integer and string arguments"),
-    (r"^check takes a scalar pred", "debug_check takes a scalar pred as argument"),
     # Random numbers
     (r"^the seed of (\w+) is one integer", r"\1 accepts a scalar seed."),
     (r"^the seed of \w+ is an integer", "PRNG key seed must be an integer."),
@@ -526,7 +536,103 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^debug\.(\w+) without its first argument", r"debug_\1 received unexpected arguments in the two-call form"),
     (r"^debug\.print: no field of the format shows the argument (.*);",
      r"Unused keyword arguments to `jax.debug.print`: [\1]"),
+    (r"^random\.normal makes floats of 16 bits or more, not (\w+)",
+     r"dtype argument to `normal` must be a float or complex dtype, got \1", ValueError),
+    (r"^random\.(\w+) makes floats of 16 bits or more, not (\w+)",
+     r"dtype argument to `\1` must be a float dtype, got \2", ValueError),
+    (r"^random\.(\w+) makes integers, not (\w+)", r"\1 only accepts integer dtypes, got \2"),
+    (r"^a key is uint32\[2\], as random.key and random.split make, not uint32\[(.*)\]", lambda m:
+     f"JAX encountered invalid PRNG key data: expected key_data.shape to end with (2,); got shape={_sizes(m[1])}"),
+    (r"^a key is uint32\[2\], as random.key and random.split make, not \w+\[\]",
+     "JAX encountered invalid PRNG key data: expected key_data to have ndim, shape, and dtype attributes."),
+    (r"^a key is uint32\[2\], as random.key and random.split make, not (\w+)\[",
+     r"JAX encountered invalid PRNG key data: expected key_data.dtype = uint32; got dtype=\1"),
+    (r"^keys of \w+ are uint32\[\.\.\., (\d)\], not uint32(\(.*\))",
+     r"JAX encountered invalid PRNG key data: expected key_data.shape to end with (\1,); got shape=\2"),
+    (r"^keys of \w+ are uint32\[\.\.\., \d\], not (\w+)\(",
+     r"JAX encountered invalid PRNG key data: expected key_data.dtype = uint32; got dtype=\1"),
+    (r"^(split|fold_in) draws with one key, not with keys of shape (\(.*?\))",
+     r"\1 accepts a single key, but was given a key array of shape \2 != (). Use jax.vmap for batching."),
+    (r"^(\w+) draws with one key, not with keys of shape (\(.*?\))",
+     r"\1 accepts a single key, but was given a key array of shape \2 != (). Use jax.vmap for batching."),
+    (r"^fold_in takes an integer scalar, not \w+\[(.+)\]", lambda m:
+     f"fold_in accepts a scalar, but was given an array of shape {_sizes(m[1])} != (). Use jax.vmap for batching."),
+    (r"^random\.choice cannot take (\d+) of (\d+) elements without replacement",
+     r"Cannot take a larger sample (size \1) than population (size \2) when 'replace=False'"),
+    (r"^random\.choice cannot choose from nothing", "a must be greater than 0 unless no samples are taken"),
+    (r"^random\.choice of (\d+) elements needs p of shape \S+, not (\(.*?\))",
+     r"p must be None or a 1D vector with the same size as a.shape[axis]. p has shape \2 and a.shape[axis] is \1."),
+    (r"^random\.permutation needs an integer or an array", "x must be an integer or at least 1-dimensional"),
+    (r"^random\.multivariate_normal: method is one of", "method must be one of {'svd', 'eigh', 'cholesky'}"),
+    (r"^random\.multivariate_normal needs .*, not \(\) and",
+     "multivariate_normal requires mean.ndim >= 1, got mean.ndim == 0"),
+    (r"^random\.multivariate_normal needs .*, not \((?:.*, )?(\d+),?\) and (\(.*?\))",
+     r"multivariate_normal requires cov.shape == (..., n, n) for n=\1, but got cov.shape == \2."),
+    (r"^random\.dirichlet needs an alpha", "dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0"),
+    (r"^random\.gumbel has the modes .*, not '(\w+)'", r"Must provide valid mode for gumbel got: \1"),
+    (r"^random\.(poisson|gamma|binomial) draws from keys of threefry2x32 only",
+     r"`\1` is only implemented for the threefry2x32 RNG", NotImplementedError),
+    (r"^random\.\w+: parameters of shape (\(.*?\)) do not broadcast to the shape (\(.*?\))",
+     r"Incompatible shapes for broadcasting: shapes=[\2, \1]"),
+    (r"^invalid value \((\w+)\) encountered in (\w+)", lambda m:
+     f"invalid value ({m[1]}) encountered in {_traces._NAMES.get(m[2], m[2])}"),
+    # Axes, operators and element types
+    (r"^axes (\(.*?\)) are not a permutation of the \d+ dimensions of \w+\[(.*?)\]", lambda m:
+     "transpose permutation isn't a permutation of operand dimensions, got permutation "
+     f"{m[1]} for operand shape {_sizes(m[2])}.", _TypeAndValue),
+    (r"^(\(.*?\)) is not a permutation of the \d+ dimensions of \w+\[(.*?)\]", lambda m:
+     "transpose permutation isn't a permutation of operand dimensions, got permutation "
+     f"{m[1]} for operand shape {_sizes(m[2])}.", _TypeAndValue),
+    (r"integers to negative integer powers are not allowed", "Integers cannot be raised to negative powers",
+     _TypeAndValue),
+    (r"(\w+)\[([\d,]*)\] @ \w+\[([\d,]*)\]: (\d+) != (\d+)",
+     r"dot_general requires contracting dimensions to have the same shape, got (\4,) and (\5,).", _TypeAndValue),
+    (r"^lax\.cond needs a scalar condition, not \w+\[(.*?)\]", lambda m:
+     f"Pred must be a scalar, got an array of shape {_sizes(m[1])}."),
+    (r"^lax\.switch needs an integer scalar as its index, not (\w+)\[\]",
+     r"Index type must be an integer, got an array of \1"),
+    (r"^lax\.scan needs `length` where xs holds no arrays",
+     "scan got no values to scan over and `length` not provided."),
+    (r"^lax\.scan needs xs of one length along axis 0, but got (.*)", lambda m:
+     f"scan got values with different leading axis sizes: {', '.join(re.findall(r'length ([0-9]+):', m[1]))}."),
+    # Functions that are jitted or differentiated
+    (r"^(\w+) (\d+) is out of range: \w+ has (\d+) positional parameters",
+     r"Jitted function has \1=(\2,), but only accepts \3 positional arguments."),
+    (r"^(\w+) '(\w+)' is no parameter of",
+     r"Jitted function has invalid argnames {'\2'} in \1. Function does not take these args."),
+    (r"^\w+ returned None; grad needs a scalar loss",
+     "Gradient only defined for scalar-output functions. Output was None."),
+    (r"^with has_aux, .* must return a two-element tuple",
+     "expected function with aux output to return a two-element tuple"),
+    (r"the array (\w+)\[([\d,]*)\] was donated or deleted", lambda m:
+     f"Array has been deleted with shape={_OF_TYPES.get(m[1], m[1])}[{m[2]}].", RuntimeError),
+    (r"^\.mT needs at least two dimensions; this Tensor has shape (\(.*?\))", lambda m:
+     f"x must be at least two-dimensional for matrix_transpose; got ndim={len(re.findall(r'[0-9]+', m[1]))}"),
+    (r"^a last dimension of \d+ does not divide into", "When changing to a larger dtype, its size must be a divisor of "
+     "the total size in bytes of the last axis of the array."),
+    (r"^a (?:0-d Tensor cannot be iterated over)|0-d Tensor cannot be iterated over", "iteration over a 0-d array"),
+    (r"^len\(\) of a 0-d Tensor", "len() of unsized object"),
+    (r"^order must be 'C' or 'F', not 'K'", "Ravel not implemented for order='K'.", NotImplementedError),
+    (r"^cannot squeeze axis (-?\d+) of size \d+ out of \w+\[(.*?)\]", lambda m:
+     "cannot select an axis to squeeze out which has size not equal to one, got "
+     f"shape={_sizes(m[2])} and dimensions=({m[1]},)"),
+    (r"^cannot reshape (\w+\[.*?\]) with (\d+) elements to (\(.*?\))", lambda m:
+     f"cannot reshape array of shape {_shape(m[1])} (size {m[2]}) into shape {m[3]}", _TypeAndValue),
+    (r"^cannot reshape \S+ to (\(.*?\)): only one size may be -1",
+     r"can only specify one unknown axis size with a `-1` value, got \1", _TypeAndValue),
+    (r"^index (-?\d+) out of bounds for axis 0 with size (\d+)$", r"index \1 is out of bounds for size \2"),
+    (r"an index can only have a single ellipsis", "an index can only have a single ellipsis ('...')"),
+    (r"^unravel takes a vector of (\d+) elements, not \w+\[(.*?)\]", lambda m:
+     f"Sum of sizes {m[1]} must be equal to dimension 0 of the operand shape [{m[2]}]"),
+    (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)\[",
+     r"unravel function given array of dtype \2, but expected dtype \1"),
     # Trees
+    (r"^the structure has (\d+) leaves, (\d+) were given", lambda m:
+     f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
+     f"Too many leaves for PyTreeDef; expected {m[1]}."),
+    (r"^(\w+) is registered already", r"Duplicate custom PyTreeDef type registration for \1."),
+    (r"^register_dataclass takes both data_fields and meta_fields",
+     "register_dataclass: data_fields and meta_fields must both be specified when either is specified."),
     (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (\(\d+, \d+\))$",
      r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
      r"'children' is "

@@ -19,6 +19,7 @@ from lamina_as_jax import (
     adapters,
     array_api,
     avals,
+    checking,
     example_libraries,
     exporting,
     extras,
@@ -248,6 +249,7 @@ def _jax() -> None:
         "disable_jit": lm.disable_jit,
         "typeof": avals.typeof,
         "Array": keys.Array,
+        "ShapeDtypeStruct": keys.ShapeDtypeStruct,
         **surroundings.PLACES,
         **extras.JAX,
     }
@@ -278,6 +280,7 @@ def _numpy() -> None:
         )
     )
     own.update({n: getattr(lnp, n) for n in ("pi", "e", "inf", "nan", "euler_gamma")}, newaxis=None)
+    own.update(promote_types=scalars.promote_types)
     own.update(__array_api_version__=lnp.__array_api_version__)
     own.update(__array_namespace_info__=array_api.Info)
     _put("jax.numpy", [lnp], own)
@@ -306,13 +309,11 @@ def _types() -> None:
         "bfloat16": np.dtype("bfloat16").type,
         "canonicalize_dtype": lambda dtype, allow_extended_dtype=False: types64.canonical(dtype),
         "issubdtype": adapters.issubdtype,
-        "TypePromotionError": TypeError,
+        "TypePromotionError": messages.TypePromotionError,
         "extended": keys.extended,
         "itemsize_bits": extras.itemsize_bits,
         "prng_key": keys.prng_key,
-        "scalar_type_of": lambda x: {"b": bool, "i": int, "u": int, "f": float, "c": complex}[
-            lnp.asarray(x).dtype.kind
-        ],
+        "scalar_type_of": scalars.python_type,
     }
     own |= {n: table[n] for n in ("int4", "uint4")}
     _put("jax.dtypes", [lnp], own)
@@ -393,10 +394,8 @@ def _functions() -> None:
     _put("jax.experimental.random", own=stateful.NAMES)
     _put("jax.experimental.rnn", own=rnn.NAMES)
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
-    for name in ("checkify", "ode"):
-        sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
-        if sources:
-            _put("jax.experimental." + name, sources)
+    _put("jax.experimental.checkify", _maybe("lamina.experimental.checkify"), checking.NAMES)
+    _put("jax.experimental.ode", _maybe("lamina.experimental.ode"))
     _put("jax.experimental.jet", own=adapters.JET)
     sparse = importlib.import_module("lamina.experimental.sparse")
     own = {"JAXSparse": sparse.SparseArray, "random_bcoo": keys.drawing(sparse.random_bcoo)}

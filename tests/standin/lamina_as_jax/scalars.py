@@ -38,6 +38,28 @@ class _Meta(type):
         )
 
 
+_PYTHON = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+_WIDE = {narrow: wide for wide, narrow in types64._NARROW.items()}
+
+
+def python_type(x: Any) -> type:
+    """The type of Python's whose numbers are like the elements."""
+    return _PYTHON[dtypes.TABLE[lnp.asarray(x).dtype.name].kind]
+
+
+def promote_types(a: Any, b: Any) -> np.dtype[Any]:
+    """As Lamina's. Python's types are of 64 bits where they are not another's; without those, types stay of 32."""
+    name = lnp.promote_types(a, b).name
+    others = [dtypes.name_of(t) for t in (a, b) if t not in (int, float, complex)]
+    if len(others) == 2:
+        wide = any(o in types64._NARROW for o in others)
+        return np.dtype(name if wide else types64.narrowed(name))
+    kinds = {dtypes.TABLE[o].kind for o in others}
+    if kinds & {dtypes.TABLE[name].kind, "f", "c"} or (kinds == {"u"} and dtypes.TABLE[name].kind == "u"):
+        return np.dtype(name)
+    return np.dtype(_WIDE.get(name, name))
+
+
 def table() -> dict[str, Any]:
     """The types of jax.numpy by name."""
     made = {}

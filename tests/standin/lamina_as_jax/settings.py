@@ -9,11 +9,10 @@ from typing import Any
 import lamina as lm
 from lamina import _core
 
-from lamina_as_jax import sharding, types64
+from lamina_as_jax import promotions, sharding, types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
-    "jax_threefry_partitionable": True,
     "jax_enable_custom_prng": False,
     "jax_disable_jit": False,
     "jax_check_tracer_leaks": False,
@@ -45,7 +44,50 @@ _REMEMBERED: dict[str, Any] = {
     "jax_no_tracing": False,
     "jax_no_execution": False,
     "jax_allow_f16_reductions": True,
+    "jax_threefry_partitionable": True,
+    "jax_debug_key_reuse": False,
+    "jax_random_seed_offset": 0,
+    "jax_array_garbage_collection_guard": None,
+    "jax_transfer_guard": None,
+    "jax_persistent_cache_min_compile_time_secs": 1.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_compilation_cache_dir": None,
+    "jax_enable_compilation_cache": True,
+    "jax_legacy_prng_key": "allow",
 }
+
+# What options that are words may be.
+_WORDS = {
+    "jax_numpy_dtype_promotion": ("standard", "strict"),
+    "jax_numpy_rank_promotion": ("allow", "warn", "raise"),
+    "jax_default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+    "jax_transfer_guard": (None, "allow", "log", "disallow", "log_explicit", "disallow_explicit"),
+    "jax_array_garbage_collection_guard": (None, "allow", "log", "fatal"),
+    "jax_legacy_prng_key": ("allow", "warn", "error"),
+    "jax_default_matmul_precision": (
+        *(None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "fastest"),
+        *("BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "BF16_BF16_BF16"),
+        *("TF32_TF32_F32", "TF32_TF32_F32_X3", "F16_F16_F16", "F16_F16_F32", "F32_F32_F32", "F64_F64_F64"),
+        *("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY"),
+        *("ANY_F8_ANY_F8_ANY_FAST_ACCUM",),
+    ),
+}
+
+
+def _checked(option: str, value: Any) -> Any:
+    """The value; ValueError for a word that the option does not know."""
+    if option in _WORDS and str(getattr(value, "value", value)) not in map(str, _WORDS[option]):
+        raise ValueError(
+            f"new enum value must be None or in {[w for w in _WORDS[option] if w]}, got {value} of type {type(value)}."
+        )
+    return value
+
+
+def _promotions(changed: str) -> None:
+    """Has calls looked at as the options of promotion say, if one of them has changed."""
+    if changed in ("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"):
+        strict = str(_REMEMBERED["jax_numpy_dtype_promotion"]) == "strict"
+        promotions.asked(strict, str(_REMEMBERED["jax_numpy_rank_promotion"]))
 
 
 class Config:
@@ -57,7 +99,12 @@ class Config:
         for table in (_FIXED, _REMEMBERED):
             if name in table:
                 return table[name]
-        raise AttributeError(f"there is no option {name}")
+        raise AttributeError(f"'Config' object has no attribute '{name}'")
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All options."""
+        return {"jax_enable_x64": types64.enabled(), **_FIXED, **_REMEMBERED}
 
     def _read(self, name: str) -> Any:
         return getattr(self, name)
@@ -70,7 +117,8 @@ class Config:
                 raise RuntimeError(
                     "jax_num_cpu_devices config should be updated before backends are initialized"
                 )
-            _REMEMBERED[name] = value
+            _REMEMBERED[name] = _checked(name, value)
+            _promotions(name)
             if name == "jax_debug_nans":
                 _core.set_nan_checks(bool(value))
                 types64.looked_at(nan=bool(value))
@@ -79,7 +127,7 @@ class Config:
             elif name == "jax_debug_infs":
                 types64.looked_at(inf=bool(value))
         elif name not in _FIXED:
-            raise AttributeError(f"there is no option {name}")
+            raise AttributeError(f"Unrecognized config option: {name}")
         elif _FIXED[name] != value:
             raise ValueError(f"{name} is {_FIXED[name]!r} in Lamina, and cannot be {value!r}")
 
@@ -116,11 +164,13 @@ def remembered(option: str) -> Any:
 
     @contextlib.contextmanager
     def scope(new_val: Any = True) -> Iterator[None]:
-        before, _REMEMBERED[option] = _REMEMBERED[option], new_val
+        before, _REMEMBERED[option] = _REMEMBERED[option], _checked(option, new_val)
+        _promotions(option)
         try:
             yield
         finally:
             _REMEMBERED[option] = before
+            _promotions(option)
 
     scope.__name__ = option.removeprefix("jax_")
     return scope
@@ -194,6 +244,12 @@ for _option in (
     "no_execution",
     "allow_f16_reductions",
     "default_matmul_precision",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
+    "debug_key_reuse",
+    "threefry_partitionable",
+    "transfer_guard",
+    "legacy_prng_key",
 ):
     SCOPES[_option] = remembered("jax_" + _option)
 SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
@@ -202,15 +258,10 @@ SCOPES["make_user_context"] = UserContext
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
-        "numpy_dtype_promotion",
-        "numpy_rank_promotion",
-        "debug_key_reuse",
         "enable_checks",
-        "transfer_guard",
+        "remove_size_one_mesh_axis_from_type",
         "default_device",
         "softmax_custom_jvp",
-        "threefry_partitionable",
-        "legacy_prng_key",
         "thread_guard",
     ),
     *(f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")),

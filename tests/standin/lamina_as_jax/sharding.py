@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import enum
 import functools
 import types
@@ -21,8 +22,21 @@ from lamina_as_jax.avals import CURRENT_TRACE, typeof
 from lamina_as_jax.types64 import wrapped
 
 
+class Memory(types.SimpleNamespace):
+    """A kind of memory of the device."""
+
+
 class Device(types.SimpleNamespace):
     """The one device."""
+
+    def memory_stats(self) -> None:
+        """Not told of CPUs."""
+
+    def default_memory(self) -> Memory:
+        return Memory(kind="device", device=self)
+
+    def addressable_memories(self) -> list[Memory]:
+        return [Memory(kind=kind, device=self) for kind in ("device", "pinned_host", "unpinned_host")]
 
     def __str__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -74,23 +88,84 @@ def asked_for() -> bool:
 def devices(backend: Any = None, **options: Any) -> list[Any]:
     _asked_for[:] = [None]
     if backend not in (None, "cpu"):
-        raise RuntimeError(f"there is no backend {backend}, only the CPU")
+        raise RuntimeError(f"Unknown backend {backend}. Available backends are ['cpu']")
     return [DEVICE]
 
 
-class PartitionSpec(tuple):
-    """Which axes of a mesh the axes of an array are spread over."""
-
-    UNCONSTRAINED = enum.Enum("Unconstrained", ["UNCONSTRAINED"]).UNCONSTRAINED
-
-    def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
-        return super().__new__(cls, (p[0] if isinstance(p, tuple) and len(p) == 1 else p for p in partitions))
-
-    def __reduce__(self) -> Any:
-        return PartitionSpec, tuple(self)
+class _Unconstrained:
+    """What stands for an axis that the compiler decides about."""
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self))}{',' * (len(self) == 1)})"
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> str:
+        return "_UNCONSTRAINED"
+
+
+_UNCONSTRAINED = _Unconstrained()
+
+
+class PartitionSpec:
+    """Which axes of a mesh the axes of an array are spread over."""
+
+    UNCONSTRAINED = _UNCONSTRAINED
+
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+        self.partitions = tuple(p[0] if isinstance(p, tuple) and len(p) == 1 else p for p in partitions)
+        self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.partitions[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        return self.update(partitions=(*self, *other))
+
+    def __radd__(self, other: Any) -> PartitionSpec:
+        return self.update(partitions=(*other, *self))
+
+    def update(self, **changed: Any) -> PartitionSpec:
+        return PartitionSpec(
+            *changed.get("partitions", self.partitions),
+            unreduced=changed.get("unreduced", self.unreduced),
+            reduced=changed.get("reduced", self.reduced),
+        )
+
+    def count(self, value: Any) -> int:
+        return self.partitions.count(value)
+
+    def index(self, value: Any) -> int:
+        return self.partitions.index(value)
+
+    def _key(self) -> Any:
+        return self.partitions, self.unreduced, self.reduced
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> Any:
+        return _partition_spec, self._key()
+
+    def __repr__(self) -> str:
+        parts = [*map(repr, self)]
+        sets = [f"{n}={set(v)}" for n, v in (("unreduced", self.unreduced), ("reduced", self.reduced)) if v]
+        return f"P({', '.join([*parts, *sets])}{',' * (len(parts) == 1 and not sets)})"
+
+
+def _partition_spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+class DuplicateSpecError(ValueError):
+    """An axis of a mesh in two places of one specification."""
 
 
 class AxisType(enum.Enum):
@@ -107,7 +182,9 @@ class Mesh:
         self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
-                f"{len(self.axis_names)} axis names, and the ndim of its first argument, devices, is {self.devices.ndim}"
+                "Mesh requires the ndim of its first argument (`devices`) to equal the length of its second argument "
+                f"(`axis_names`), but got devices.ndim == {self.devices.ndim} and len(axis_names) == "
+                f"{len(self.axis_names)}."
             )
         kinds = (axis_types,) * self.devices.ndim if isinstance(axis_types, AxisType) else axis_types
         self.axis_types = tuple(kinds or (AxisType.Auto,) * self.devices.ndim)
@@ -117,6 +194,7 @@ class Mesh:
     empty = property(lambda self: self.devices.ndim == 0 or self.devices.size == 0)
     shape_tuple = property(lambda self: tuple(self.shape.items()))
     axis_sizes = property(lambda self: tuple(self.devices.shape))
+    abstract_mesh = property(lambda self: AbstractMesh(self.devices.shape, self.axis_names, self.axis_types))
     are_all_axes_auto = property(lambda self: self._all(AxisType.Auto))
     are_all_axes_explicit = property(lambda self: self._all(AxisType.Explicit))
     are_all_axes_manual = property(lambda self: self._all(AxisType.Manual))
@@ -135,10 +213,12 @@ class Mesh:
         )
 
     def __enter__(self) -> Mesh:
+        _entered.append(self)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Nothing is open."""
+    def __exit__(self, *error: object) -> bool:
+        _entered.pop()
+        return False
 
     def _key(self) -> Any:
         return self.axis_names, self.devices.shape, tuple(self.devices.flat)
@@ -173,7 +253,19 @@ def get_abstract_mesh() -> AbstractMesh:
     )
 
 
-_open_meshes: list[Mesh] = []
+_open_meshes: list[Mesh] = []  # those that are set
+_entered: list[Mesh] = []  # those of `with mesh:`
+
+
+def constrained(x: Any, shardings: Any) -> Any:
+    """`x`: there is one device. RuntimeError for a PartitionSpec that is of no mesh."""
+    found = lm.tree.tree_leaves(shardings, is_leaf=lambda s: isinstance(s, PartitionSpec))
+    if any(isinstance(s, PartitionSpec) for s in found) and not (_open_meshes or _entered):
+        raise RuntimeError(
+            "with_sharding_constraint requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
+            "shardings. You can define a context mesh via `jax.set_mesh(mesh)`."
+        )
+    return x
 
 
 class Sharding:
@@ -192,7 +284,9 @@ class Sharding:
         return isinstance(other, Sharding)
 
     def with_memory_kind(self, kind: str) -> Sharding:
-        return self
+        changed = copy.copy(self)
+        changed.memory_kind = kind
+        return changed
 
     def devices_indices_map(self, shape: Any) -> dict[Any, Any]:
         return {DEVICE: (slice(None),) * len(shape)}
@@ -219,16 +313,17 @@ class SingleDeviceSharding(Sharding):
 
 class NamedSharding(Sharding):
     def __init__(self, mesh: Mesh, spec: Any, *, memory_kind: str | None = None) -> None:
-        if not isinstance(spec, tuple):
+        self.memory_kind = memory_kind or Sharding.memory_kind
+        if not isinstance(spec, PartitionSpec):
             raise TypeError(f"a NamedSharding needs a PartitionSpec, not {spec!r}")
         named = [n for axis in spec for n in (axis if isinstance(axis, tuple) else (axis,)) if n is not None]
         for name in named:
             if name is not PartitionSpec.UNCONSTRAINED and name not in mesh.axis_names:
-                raise ValueError(f"the axis {name!r} of {spec} is none of the mesh: {mesh.axis_names}")
+                raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.")
             if named.count(name) > 1 and name is not PartitionSpec.UNCONSTRAINED:
-                raise ValueError(
-                    "A single NamedSharding spec can map every mesh axis to at most one positional dimension, but "
-                    f"{spec} has duplicate entries for `{name}`"
+                raise DuplicateSpecError(
+                    "A single NamedSharding spec specification can map every mesh axis to at most one positional "
+                    f"dimension, but {spec} has duplicate entries for `{name}`"
                 )
         self.mesh, self.spec = mesh, spec
 
@@ -239,7 +334,7 @@ class NamedSharding(Sharding):
         return NamedSharding(changed.get("mesh", self.mesh), changed.get("spec", self.spec))
 
     def _key(self) -> Any:
-        return self.mesh, self.spec
+        return self.mesh, self.spec, self.memory_kind
 
 
 class Shard(types.SimpleNamespace):
@@ -251,7 +346,7 @@ class Shard(types.SimpleNamespace):
 
 def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devices: Any = None) -> Mesh:
     if int(np.prod(axis_shapes)) != 1:
-        raise ValueError(f"a mesh of shape {tuple(axis_shapes)} needs more devices than the one there is")
+        raise ValueError(f"Number of devices 1 must be >= the product of mesh_shape {tuple(axis_shapes)}")
     kinds = axis_types or (AxisType.Explicit,) * len(tuple(axis_shapes))
     return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, kinds)
 
@@ -326,7 +421,9 @@ def shard_map(
     @functools.wraps(f)
     def call(*args: Any) -> Any:
         if mesh is None and not _open_meshes:
-            raise ValueError("shard_map needs a mesh: give it one, or call it inside jax.set_mesh")
+            raise ValueError(
+                "The context mesh cannot be empty. Use `jax.set_mesh(mesh)` to enter into a mesh context"
+            )
         axes = (mesh if mesh is not None else _open_meshes[-1]).axis_names
         _check_specs(in_specs, args, axes, "in_specs")
 
@@ -341,6 +438,19 @@ def shard_map(
         return out
 
     return wrapped(call)
+
+
+def to_device(x: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The array on the one device, or by a sharding."""
+    if stream is not None:
+        raise NotImplementedError("stream argument of array.to_device()")
+    return put(x, device) if isinstance(device, Sharding) else x
+
+
+def _no_flat(x: Tensor) -> Any:
+    raise NotImplementedError(
+        "JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead."
+    )
 
 
 def _check_specs(specs: Any, values: Any, axes: tuple[str, ...], what: str) -> None:
@@ -442,12 +552,32 @@ _placed: dict[int, tuple[Any, Any]] = {}  # arrays that were put by a sharding, 
 
 def put(x: Tensor, sharding: Any) -> Tensor:
     """The array by a sharding, which it tells from now on: itself where it does already."""
+    if isinstance(sharding, NamedSharding) and len(sharding.spec) > x.ndim:
+        raise ValueError(
+            f"One of device_put args is incompatible with its sharding annotation {sharding!r}: it has {x.ndim} "
+            f"dimensions, and the specification {len(sharding.spec)}"
+        )
     if x.sharding == sharding:
         return x
     x = lm.device_put(x)
     address = id(x)
     _placed[address] = weakref.ref(x, lambda _: _placed.pop(address, None)), sharding
     return x
+
+
+def placed(out: Any, shardings: Any) -> Any:
+    """Results by the shardings that a jitted function gives them; inside of traces as they are."""
+    if shardings is None or _core.any_open_scope():
+        return out
+
+    def part(sharding: Any, values: Any) -> Any:
+        if not isinstance(sharding, Sharding):
+            return values
+        return lm.tree.map(lambda x: put(x, sharding) if type(x) is Tensor else x, values)
+
+    return lm.tree.map(
+        part, shardings, out, is_leaf=lambda s: s is None or isinstance(s, (Sharding, PartitionSpec))
+    )
 
 
 def _absent(of_tensor: Callable[[Tensor, str], Any]) -> Callable[[Tensor, str], Any]:
@@ -479,3 +609,8 @@ def install() -> None:
     Tensor.addressable_data = lambda x, index: x
     Tensor.unsafe_buffer_pointer = lambda x: np.asarray(x).__array_interface__["data"][0]
     Tensor.copy_to_host_async = lambda x: None
+    Tensor.on_device_size_in_bytes = lambda x: x.nbytes
+    Tensor.to_device = to_device
+    Tensor.flat = property(_no_flat)
+    Tensor.traceback = property(lambda x: None)
+    Tensor.__array_priority__ = 100

@@ -167,15 +167,12 @@ def _parameters(f: Any) -> Any:
         return ()
 
 
-_matmul = Tensor.__matmul__
-
-
 def operators() -> None:
     """The operator @ is a product as well."""
-    matmul = asking(types64.wrapped(lm.numpy.matmul))
+    plain, matmul = Tensor.__matmul__, asking(types64.wrapped(lm.numpy.matmul))
 
     def product(x: Any, y: Any) -> Any:
-        return _matmul(x, y) if settings.default_precision() is None else matmul(x, y)
+        return plain(x, y) if settings.default_precision() is None else matmul(x, y)
 
     Tensor.__matmul__ = product
 

@@ -31,6 +31,7 @@ _NUMBERS = (bool, int, float, complex)
 class _State:
     x64 = False
     evaluator: Callable[..., Any] | None = None
+    looker: Callable[[str, Any], None] | None = None  # at the names and arguments of calls
     rules = 0  # of users that are running
     nan = inf = False  # whether what functions give is looked at for these
 
@@ -174,6 +175,41 @@ def result(x: Any) -> Any:
     return x
 
 
+# Functions whose numbers of elements are of the default type of integers.
+_NUMBERING = frozenset(
+    (
+        *("argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argpartition", "argwhere", "nonzero"),
+        *(
+            "flatnonzero",
+            "lexsort",
+            "unique",
+            "unique_all",
+            "unique_counts",
+            "unique_inverse",
+            "tril_indices",
+        ),
+        *("triu_indices", "tril_indices_from", "triu_indices_from", "diag_indices", "diag_indices_from"),
+        *("permutation", "categorical", "where", "mask_indices"),
+    )
+)
+
+
+def numbering(name: str, args: Any, out: Any) -> Any:
+    """Numbers of elements, which Lamina gives as int32, as int64 under x64; elements of arguments stay."""
+    if not _State.x64 or name not in _NUMBERING or (name == "where" and len(args) > 1):
+        return out
+    if name == "permutation" and np.ndim(args[1]):
+        return out
+    own = "int32" if name.startswith("unique") and getattr(args[0], "dtype", None) == "int32" else None
+    parts = out if isinstance(out, tuple) else (out,)
+    wide = [
+        x.astype("int64") if x.dtype == "int32" and not (own and i == 0) else x for i, x in enumerate(parts)
+    ]
+    if not isinstance(out, tuple):
+        return wide[0]
+    return type(out)(*wide) if hasattr(out, "_fields") else tuple(wide)
+
+
 def keeps_wide(args: Any) -> bool:
     """Whether there are arrays of 64 bits among arguments though there are none: made under enable_x64, they stay so."""
     return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
@@ -234,6 +270,11 @@ def check_leaked(x: Tensor) -> None:
     )
 
 
+def looked_at_by(looker: Callable[[str, Any], None] | None) -> None:
+    """Sets what sees the name and arguments of each call of a user's before it is made."""
+    _State.looker = looker
+
+
 def evaluated_by(evaluator: Callable[..., Any] | None) -> None:
     """Sets what functions are called through outside of traces; None: as they are."""
     _State.evaluator = evaluator
@@ -260,6 +301,8 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if asks_for_type and len(args) > 1:
             _told_of(args[1])
+        if _State.looker is not None:
+            _State.looker(getattr(f, "__name__", ""), args)
         for a in args:
             if type(a) is Tensor:
                 check_leaked(a)
@@ -274,6 +317,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
+        out = numbering(getattr(f, "__name__", ""), args, out)
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out
@@ -321,6 +365,7 @@ _OPERATORS = (
     "rshift",
 )  # fmt: skip
 _READ = (
+    "__array__",
     "__bool__",
     "__index__",
     "__int__",
@@ -343,6 +388,30 @@ def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"Only scalar arrays can be converted to Python scalars; got {x.ndim} dimensions."
             )
         return f(x)
+
+    return call
+
+
+def _updating(f: Callable[..., Any]) -> Callable[..., Any]:
+    """An update of elements, at whose array and values is looked as at those of other calls."""
+
+    @functools.wraps(f)
+    def call(at: Any, *args: Any, **kwargs: Any) -> Any:
+        if _State.looker is not None and args and not _asked_by_lamina():
+            _State.looker("update", (at._x, args[0]))
+        return f(at, *args, **kwargs)
+
+    return call
+
+
+def _rounded(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``round(x)``: an array of integers, where Lamina's is a number of Python's."""
+
+    @functools.wraps(f)
+    def call(x: Tensor, ndigits: int | None = None) -> Any:
+        if ndigits is not None or _asked_by_lamina():
+            return f(x, ndigits)
+        return x.round() if x.dtype.kind in "iub" else x.round().astype(narrowed("int64"))
 
     return call
 
@@ -437,6 +506,7 @@ def install() -> None:
     enable(_State.x64)
     Tensor.__array_ufunc__ = _numpys_ufunc(_method(Tensor.__array_ufunc__))
     Tensor.__array_function__ = _numpys_function
+    names += ["__neg__", "__pos__", "__invert__", "__abs__"]
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
@@ -450,9 +520,10 @@ def install() -> None:
     _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
     Tensor.__setitem__ = _fixed(Tensor.__setitem__)
     for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
-        setattr(_indexing.AtKey, name, messages.telling(getattr(_indexing.AtKey, name)))
+        setattr(_indexing.AtKey, name, messages.telling(_updating(getattr(_indexing.AtKey, name))))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
+    Tensor.__round__ = _rounded(Tensor.__round__)
     _show_dtypes()
     shown = Tensor.__repr__
     known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731

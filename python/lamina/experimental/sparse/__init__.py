@@ -12,6 +12,7 @@ from typing import Any
 
 from lamina import numpy as lnp
 from lamina import random as draws
+from lamina._transforms import vmap
 from lamina.experimental.sparse import linalg as linalg
 from lamina.experimental.sparse._base import (
     SparseArray,
@@ -193,12 +194,13 @@ def random_bcoo(
     n_batch: int = 0,
     n_dense: int = 0,
     unique_indices: bool = True,
+    sorted_indices: bool = False,
     generator: Any = draws.uniform,
     **kwds: Any,
 ) -> BCOO:
     """An array with `nse` elements (below 1: that part of all) in random places, by ``generator(key, shape, dtype)``.
 
-    ValueError for more elements than places if they are `unique_indices`.
+    The same as JAX's, bit for bit. ValueError for more elements than places if they are `unique_indices`.
     """
     shape = tuple(int(n) for n in shape)
     if not 0 <= n_batch <= len(shape) - n_dense or n_dense < 0:
@@ -211,14 +213,12 @@ def random_bcoo(
     count = math.ceil(nse * total) if 0 <= nse < 1 else int(nse)
     if unique_indices and count > total:
         raise ValueError(f"{count} elements do not find different places in shape {shape}")
-    place_key, data_key = draws.split(key)
-    if unique_indices:
-        order = draws.permutation(
-            place_key, lnp.broadcast_to(lnp.arange(total), (*batch, total)), n_batch, independent=True
-        )
-        numbers = lnp.sort(order[..., :count], -1)
-    else:
-        numbers = draws.randint(place_key, (*batch, count), 0, max(total, 1))
-    data = generator(data_key, (*batch, count, *dense), dtype, **kwds)
+    keys = draws.split(key, math.prod(batch) + 1)
+    data = generator(keys[0], shape=(*batch, count, *dense), dtype=dtype, **kwds)
+    numbers = lnp.zeros((*batch, count), "int32")
+    if sizes and math.prod(batch):
+        each = vmap(lambda k: draws.choice(k, total, (count,), replace=not unique_indices))(keys[1:])
+        numbers = each.reshape(*batch, count)
     indices = places(numbers, sizes, indices_dtype or "int32")
-    return BCOO((data, indices), shape=shape, indices_sorted=unique_indices, unique_indices=unique_indices)
+    made = BCOO((data, indices), shape=shape, unique_indices=unique_indices)
+    return made.sort_indices() if sorted_indices else made

@@ -180,14 +180,26 @@ def matmul(a: Any, b: Any) -> Any:
         raise ValueError(f"matmul of shapes {x.shape} and {y.shape}: {x.shape[-1]} columns need as many rows")
     if x.ndim <= 2 and y.ndim <= 2:
         return bcoo_dot_general(x, y, dimension_numbers=(((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ())))
-    if y.ndim == 1:
-        return bcoo_dot_general(x, y, dimension_numbers=(((x.ndim - 1,), (0,)), ((), ())))
-    if x.ndim != y.ndim or x.shape[:-2] != y.shape[:-2]:
-        raise NotImplementedError(
-            f"matmul of a sparse array in shapes {x.shape} and {y.shape}: give batches of one shape"
-        )
+    if y.ndim <= 2 or x.ndim == 1:
+        return bcoo_dot_general(x, y, dimension_numbers=(((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ())))
+    if x.ndim == 2:  # a matrix for all: its rows come first
+        rows_first = bcoo_dot_general(x, y, dimension_numbers=(((1,), (y.ndim - 2,)), ((), ())))
+        return rows_first.transpose((*range(1, y.ndim - 1), 0, y.ndim - 1))
+    shape = lnp.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x, y = (_widened(v, (*shape, *v.shape[-2:])) for v in (x, y))
     batch = tuple(range(x.ndim - 2))
     return bcoo_dot_general(x, y, dimension_numbers=(((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)))
+
+
+def _widened(m: Any, shape: tuple[int, ...]) -> Any:
+    """An array broadcast to a shape."""
+    if m.shape == shape:
+        return m
+    if not isinstance(m, SparseArray):
+        return lnp.broadcast_to(m, shape)
+    return bcoo_broadcast_in_dim(
+        as_bcoo(m), shape=shape, broadcast_dimensions=range(len(shape) - m.ndim, len(shape))
+    )
 
 
 def _dims(numbers: _DotNumbers, lhs: Any, rhs: Any) -> tuple[list[int], list[int], list[int], list[int]]:

@@ -140,7 +140,8 @@ def _run(trace: _traces.Trace, args: Sequence[Any]) -> list[Any]:
 
     for e in trace.eqns:
         given = [value(v) for v in e.invars]
-        if not any(isinstance(g, SparseArray) for g in given):
+        inside = e.primitive.name in ("cond", "jit", "scan", "while")
+        if inside or not any(isinstance(g, SparseArray) for g in given):
             given = [lnp.broadcast_to(g, v.aval.shape) if isinstance(v, _traces.Literal) else g
                      for g, v in zip(given, e.invars, strict=True)]  # fmt: skip
         out = _evaluated(e, given)
