@@ -587,3 +587,11 @@ def test_logits_of_float32_are_the_nearest_numbers():
     assert special.logit(edges).tolist() == [-np.inf, np.inf]
     assert lm.grad(lambda v: special.logit(v).sum())(edges).tolist() == [np.inf, np.inf]
     assert special.logit(lnp.asarray([0.25], dtype="bfloat16")).dtype == "bfloat16"
+
+
+def test_the_order_of_a_series_that_is_not_needed():
+    x = np.array([-30.0, -3.0, 2.0])
+    np.testing.assert_array_equal(special.log_ndtr(x, 1).numpy(), special.log_ndtr(x).numpy())
+    for order, error in ((-1, ValueError), (31, ValueError), (2.5, TypeError)):
+        with pytest.raises(error, match="series_order is"):
+            special.log_ndtr(x, series_order=order)

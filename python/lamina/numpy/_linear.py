@@ -166,7 +166,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]), ((), ()), preferred_element_type, precision)
 
 
-def outer(a: Any, b: Any) -> Tensor:
+def outer(a: Any, b: Any, out: Any = None) -> Tensor:
     """All products of the elements of two flattened arrays."""
     x, y = map(ravel, as_operands(a, b))
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
