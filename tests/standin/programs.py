@@ -579,6 +579,12 @@ def hints_and_shapes():
     ]
 
 
+def paths_of_einsums():
+    a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
+    path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
+    return [list(map(list, path)), jnp.einsum("ij,jk->ik", a, b, _dot_general=lax.dot_general)]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -516,8 +516,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Tensor:
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
-    """The m-th derivative of a polynomial, highest power first."""
-    t, m = to_tensor(p), operator.index(m)
+    """The m-th derivative of a polynomial, highest power first, in floats."""
+    (t,), m = promote_inexact(p), operator.index(m)
     if m < 0:
         raise ValueError(f"polyder needs an order that is not negative, not {m}: polyint integrates")
     for _ in range(min(m, t.size)):

@@ -499,6 +499,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
     # Functions of arrays
     (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
+    (r"^(\w+) is not defined for complex\d+ elements", r"\1 does not support complex-valued inputs.", _TypeAndValue),
     (r"^x0 and b have different structures", "x0 and b must have matching tree structure."),
     (r"^map_coordinates has the orders 0 and 1", "jax.scipy.ndimage.map_coordinates currently requires order<=1"),
     (r"^args is a tuple of further arguments of the function, not (.*)",

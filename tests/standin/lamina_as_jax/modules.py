@@ -260,6 +260,7 @@ def _jax() -> None:
 def _numpy() -> None:
     own = {**strictness.products(lnp), **scalars.table(), **keys.numpy_names(), "finfo": adapters.finfo}
     own["einsum"] = strictness.asking(adapters.einsum)
+    own["einsum_path"] = adapters.einsum_path
     own.update(vectorize=adapters.making(lnp.vectorize))
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
