@@ -579,6 +579,22 @@ def hints_and_shapes():
     ]
 
 
+def types_of_values():
+    values = (
+        1,
+        1.0,
+        2j,
+        True,
+        np.int8(3),
+        np.float64(1),
+        jnp.ones(2, "bfloat16"),
+        float,
+        "int64",
+        np.dtype("uint8"),
+    )
+    return [lax.dtype(v).name for v in values]
+
+
 def paths_of_einsums():
     a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
     path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]

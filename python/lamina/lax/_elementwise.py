@@ -149,7 +149,7 @@ def conj(x: Any) -> Tensor:
     """Complex conjugate; a real x gives a complex result, as in JAX."""
     t = to_tensor(x)
     if t.dtype.kind != "c":
-        return complex(t, mul(t, 0))
+        return complex(t, like(t, 0))
     return complex(real(t), neg(imag(t)))
 
 

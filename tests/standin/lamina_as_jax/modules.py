@@ -175,7 +175,7 @@ def install() -> None:
         "jax.lax",
         [lax],
         {
-            "dtype": np.dtype,
+            "dtype": types64.dtype_of,
             "index_take": adapters.index_take,
             "fori_loop": adapters.fori_loop,
             "create_token": avals.create_token,

@@ -64,6 +64,14 @@ def canonical(dtype: Any) -> np.dtype[Any]:
     return np.dtype(narrowed(dtypes.name_of(float if dtype is None else dtype)))
 
 
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The element type of a value, or that a type or its name stands for."""
+    if isinstance(x, (type, str, np.dtype)):
+        return canonical(x)
+    found = getattr(x, "dtype", None)
+    return canonical(type(x) if found is None else getattr(found, "name", found))
+
+
 # --- what enters ---
 
 
