@@ -389,3 +389,11 @@ def test_arguments_that_name_nothing():
         sl.eigh_tridiagonal(np.ones(3), np.ones(2), select="x")
     with pytest.raises(ValueError, match="needs a select_range"):
         sl.eigh_tridiagonal(np.ones(3), np.ones(2), select="i")
+
+
+def test_matrices_of_the_default_types():
+    with lm.default_dtypes(float="float64", int="int64"):
+        assert sl.hadamard(2).dtype == lnp.linalg.matrix_rank(np.eye(2)).dtype == "int64"
+        assert lnp.linalg.matrix_rank(np.ones(2)).dtype == "int64" and sl.dft(3).dtype == "complex128"
+    assert sl.hadamard(2).dtype == lnp.linalg.matrix_rank(np.eye(2)).dtype == "int32"
+    assert sl.dft(3).dtype == "complex64"

@@ -595,6 +595,50 @@ def types_of_values():
     return [lax.dtype(v).name for v in values]
 
 
+def types_made_of_integers():
+    found = []
+    with jax.enable_x64(True):
+        jax.scipy.signal.welch(jnp.arange(8.0), nperseg=4)  # which has wider types while it makes its window
+        for name in ("bool", "int8", "uint32", "int64"):
+            x = jnp.ones(2, name)
+            functions = (
+                jnp.sin,
+                jnp.mean,
+                jnp.fft.fft,
+                jax.nn.gelu,
+                jax.scipy.special.gammaln,
+                lambda v: v / v,
+            )
+            found += [f(x).dtype.name for f in (*functions, lambda v: v / 2, lambda v: v * 2.0)]
+        eye = jnp.eye(2, dtype="int32")
+        found += [f(eye).dtype.name for f in (jnp.linalg.inv, jnp.linalg.matrix_rank, jax.scipy.linalg.expm)]
+        found += [jax.scipy.linalg.hilbert(2).dtype.name]
+    return found
+
+
+def what_operations_refuse():
+    x = jnp.ones((2, 3))
+    calls = [
+        lambda: lax.clamp(0, x, 1),
+        lambda: lax.pad(x, 0, ((0, 1, 0), (0, 0, 0))),
+        lambda: lax.concatenate([x, x], -1),
+        lambda: lax.cumsum(x, -1),
+        lambda: lax.cumprod(x > 0),
+        lambda: lax.top_k(x + 1j, 1),
+        lambda: lax.approx_max_k(jnp.arange(3), 1),
+        lambda: jax.scipy.special.entr(x + 1j),
+    ]
+    kinds, told = (TypeError, ValueError), []
+    for call in calls:
+        try:
+            call()
+            found = "nothing"
+        except kinds as e:
+            found = [k.__name__ for k in kinds if isinstance(e, k)][-1]
+        told.append(found)
+    return told
+
+
 def paths_of_einsums():
     a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
     path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]

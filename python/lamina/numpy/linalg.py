@@ -21,7 +21,15 @@ from lamina._tensor import describe, to_tensor
 from lamina.lax import linalg as lax_linalg
 from lamina.lax.linalg import LinAlgError, adjoint, transposed
 from lamina.numpy import _linear, _reductions, _shape
-from lamina.numpy._common import canonical_axes, canonical_axis, inexact, items_of, promote, promote_inexact
+from lamina.numpy._common import (
+    canonical_axes,
+    canonical_axis,
+    default_int,
+    inexact,
+    items_of,
+    promote,
+    promote_inexact,
+)
 from lamina.numpy._creation import copy, eye
 from lamina.numpy._dtypes import finfo
 from lamina.numpy._elementwise import abs as abs_
@@ -447,7 +455,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         )
     t = to_tensor(M)
     if t.ndim < 2:
-        return _reductions.any(t != 0).astype("int32")
+        return _reductions.any(t != 0).astype(default_int())
     (x,), _ = lax_linalg.matrices("matrix_rank", t)
     s = abs_(eigvalsh(x)) if hermitian else svdvals(x)
     if tol is None:
@@ -455,7 +463,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         tol = getitem(to_tensor(_cutoff(x, rtol)), (Ellipsis, None)) * largest
     else:
         tol = getitem(to_tensor(tol), (Ellipsis, None))
-    return _reductions.sum(s > tol, -1, dtype="int32")
+    return _reductions.sum(s > tol, -1, dtype=default_int())
 
 
 # --- products, as the array API has them ---

@@ -42,7 +42,8 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Sets ``jax_enable_x64``: Lamina's default types follow it."""
     _State.x64 = bool(on)
-    _core.set_default_types(*(("float64", "int64") if on else ("float32", "int32")), wide=False)
+    usual = ("float64", "int64") if on else ("float32", "int32")
+    _core.set_default_types(*usual, wide=False, for_integers=False)
 
 
 @contextlib.contextmanager
