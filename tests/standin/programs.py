@@ -639,6 +639,39 @@ def what_operations_refuse():
     return told
 
 
+def types_of_places():
+    found = []
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            x, i = jnp.array([3.0, 1, 2]), jnp.array([2, 1, 2], "int32")
+            results = [
+                jnp.argmax(x),
+                x.argmin(),
+                jnp.argsort(i),
+                jnp.nonzero(x),
+                jnp.where(x),
+                jnp.triu_indices(2),
+            ]
+            results += [
+                jnp.unique(i),
+                jnp.unique(i, return_counts=True),
+                tuple(jnp.unique_all(i)),
+                jnp.where(x > 1, i, i),
+            ]
+            results += [
+                jax.scipy.stats.mode(i),
+                jax.jit(jnp.argmax)(x),
+                lax.argmax(x, 0, "int32"),
+                jnp.argmax(i),
+            ]
+            results += [
+                jax.scipy.cluster.vq.vq(x[:, None], x[:2, None]),
+                jax.random.categorical(jax.random.key(0), x),
+            ]
+            found += [[r.dtype.name for r in jax.tree.leaves(v)] for v in results]
+    return found
+
+
 def paths_of_einsums():
     a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
     path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]

@@ -259,9 +259,45 @@ def called(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         _State.evaluator = evaluator
 
 
+# Functions that give places and counts, which are default integers: which of their results.
+_ALL, _BEHIND = slice(0, None), slice(1, None)
+_PLACES = {
+    **dict.fromkeys(
+        ("argmax", "argmin", "argsort", "argwhere", "categorical", "flatnonzero", "lexsort"), _ALL
+    ),
+    **dict.fromkeys(("nanargmax", "nanargmin", "nonzero", "tril_indices", "triu_indices"), _ALL),
+    **dict.fromkeys(("tril_indices_from", "triu_indices_from"), _ALL),
+    **dict.fromkeys(
+        ("intersect1d", "mode", "unique", "unique_all", "unique_counts", "unique_inverse"), _BEHIND
+    ),
+    "vq": slice(0, 1),
+}
+
+
+def _of_places(f: Any) -> slice | None:
+    """Which results of `f` are default integers; not of `lax`, which is told their type."""
+    name = getattr(f, "__name__", "")
+    if name in _PLACES and not str(getattr(f, "__module__", "")).startswith("lamina.lax"):
+        return _PLACES[name]
+    return None
+
+
+def _widened(out: Any, which: slice) -> Any:
+    def wide(x: Any) -> Any:
+        narrow = type(x) is Tensor and x.dtype.name == "int32"
+        return _core.elementwise("convert", x, dtype="int64") if narrow else x
+
+    if not isinstance(out, tuple):
+        return out if which.start else wide(out)
+    numbers = range(len(out))[which]
+    parts = [wide(x) if i in numbers else x for i, x in enumerate(out)]
+    return type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
+
+
 def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` with JAX's types at its boundary."""
 
+    places = _of_places(f)
     converts = getattr(f, "__name__", "") in _CONVERTING
     asks_for_type = getattr(f, "__name__", "").strip("_") == "astype"
 
@@ -283,6 +319,10 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
+        if _State.x64 and places is not None:
+            out = _widened(out, places)
+        elif _State.x64 and type(out) is tuple and getattr(f, "__name__", "") == "where":
+            out = _widened(out, _ALL)  # of a condition alone
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out
