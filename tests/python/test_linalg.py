@@ -738,3 +738,11 @@ def test_polar_decomposition_by_iteration(shape, kind):
     close(inner[: shape[0], : shape[1]], want_u, 1e-10)
     with pytest.raises(ValueError, match="at least as many rows as columns"):
         lax.linalg.qdwh(np.ones((2, 3)))
+
+
+def test_residuals_of_matrices_without_full_rank():
+    b = np.array([1.0, 2.0, 4.0])
+    for a in (np.ones((3, 2)), np.arange(12.0).reshape(3, 4)):
+        _, squares, rank, _ = la.lstsq(a, b)
+        close(squares, [((b - a @ np.linalg.lstsq(a, b, rcond=None)[0]) ** 2).sum()], 1e-9)
+        assert rank.item() < a.shape[1] and la.lstsq(a, b, numpy_resid=True)[1].shape == (0,)

@@ -513,3 +513,9 @@ def test_nothing_has_no_spectrum():
         assert got[-1].dtype == ("float32" if name == "welch" else "complex64")
     f, p = signal.csd(x, np.ones((2, 8), np.float32))
     assert f.shape == p.shape == (2, 0) and p.dtype == "complex64"
+
+
+def test_what_is_no_operator_is_refused():
+    for solve in (sparse_linalg.cg, sparse_linalg.gmres, sparse_linalg.bicgstab):
+        with pytest.raises(TypeError, match="a square matrix or a function that applies one, not str"):
+            solve("A", np.ones(2))

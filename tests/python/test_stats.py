@@ -331,7 +331,3 @@ def test_what_a_gaussian_kde_does_not_do():
         kde.integrate_box([0.0], [1.0])
     with pytest.raises(NotImplementedError, match="make another one"):
         kde.set_bandwidth(0.5)
-
-
-def test_densities_of_integers_are_of_no_weak_type():
-    assert not stats.norm.logpdf(lnp.arange(3)).weak_type

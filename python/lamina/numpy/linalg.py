@@ -233,7 +233,8 @@ def lstsq(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(x, squared residuals, rank, singular values): the shortest x for which |b - a x| is least.
 
-    Residuals are NaN, or an empty array with `numpy_resid` (not inside jit), where a has not full column rank.
+    With `numpy_resid` (not inside jit) residuals are an empty array where a has not full column rank or no more rows
+    than columns.
     """
     (x, *_), _ = lax_linalg.matrices("lstsq", a)
     x, y = promote_inexact(x, b)
@@ -247,11 +248,8 @@ def lstsq(
     rank = _reductions.sum(s > cutoff * _reductions.max(s, initial=0), dtype="int32")
     residuals = right - matmul(x, found)
     squares = _reductions.sum(_square_sizes(residuals), 0)
-    if numpy_resid:
-        if m <= n or int(rank) < n:
-            squares = getitem(squares, slice(0, 0))
-    else:
-        squares = where(rank == n, squares, math.nan)
+    if numpy_resid and (m <= n or int(rank) < n):
+        squares = getitem(squares, slice(0, 0))
     return (reshape(found, (n,)) if y.ndim == 1 else found), squares, rank, s
 
 

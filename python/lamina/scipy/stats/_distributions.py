@@ -65,7 +65,7 @@ class _Distribution:
         ]
         for n in self._last:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-            defaults.append(inspect.Parameter(n, kind, default=1 if n == "scale" else 0))
+            defaults.append(inspect.Parameter(n, kind, default=1.0 if n == "scale" else 0.0))
         self._signature = inspect.Signature(defaults)
 
     def __repr__(self) -> str:
