@@ -13,7 +13,7 @@ import numpy as np
 from lamina import _core
 from lamina._core import Tensor
 
-from lamina_as_jax import settings, types64
+from lamina_as_jax import messages, settings, types64
 from lamina_as_jax.avals import FLOAT0
 
 
@@ -228,7 +228,7 @@ def operators() -> None:
     def product(x: Any, y: Any) -> Any:
         return _matmul(x, y) if settings.default_precision() is None else matmul(x, y)
 
-    Tensor.__matmul__ = product
+    Tensor.__matmul__ = messages.telling(product)
 
 
 LAX: dict[str, Any] = {
