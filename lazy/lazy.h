@@ -116,18 +116,20 @@ bool promote_operands(hlo::Builder& b, std::span<Lazy> operands);
 struct DefaultTypes {
   DType floating = DType::kF32, integer = DType::kS32;
   bool wide = true;  // whether numbers keep their bits until they meet an array (see Lazy::wide)
+  // Whether functions make the default float of integers of fewer than 64 bits and of booleans, else float32.
+  bool for_integers = true;
   DType complex() const { return floating == DType::kF64 ? DType::kC128 : DType::kC64; }
   // Part of the key of what was traced under these; 0 for the usual ones.
   uint32_t key() const {
     const uint32_t usual = static_cast<uint32_t>(DType::kF32) << 8 | static_cast<uint32_t>(DType::kS32);
     return ((static_cast<uint32_t>(floating) << 8 | static_cast<uint32_t>(integer)) ^ usual) |
-           static_cast<uint32_t>(!wide) << 16;
+           static_cast<uint32_t>(!wide) << 16 | static_cast<uint32_t>(!for_integers) << 17;
   }
 };
 // Those of this thread.
 DefaultTypes& default_types();
 // The float or complex type of a function's result for elements of this type: 64-bit integers give float64,
-// narrower ones and booleans the default float.
+// narrower ones and booleans the default float or float32 (see DefaultTypes::for_integers).
 DType inexact_type(DType dtype);
 // The element type of a sum or product of `count` elements, as in NumPy: 64 bits for integers; for booleans,
 // whose sum is a count, the default integer where it holds it.

@@ -117,7 +117,8 @@ DefaultTypes& default_types() {
 
 DType inexact_type(DType dtype) {
   if (hlo::is_inexact(dtype)) return dtype;
-  return hlo::byte_size(dtype) == 8 ? DType::kF64 : default_types().floating;
+  if (hlo::byte_size(dtype) == 8) return DType::kF64;
+  return default_types().for_integers ? default_types().floating : DType::kF32;
 }
 
 DType sum_type(DType dtype, int64_t count) {

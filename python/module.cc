@@ -293,12 +293,17 @@ void add_recording(py::module_& m) {
   });
   m.def(
       "set_default_types",
-      [](const std::string& floating, const std::string& integer, bool wide) {
-        lazy::default_types() = {dtype_of(floating), dtype_of(integer), wide};
+      [](const std::string& floating, const std::string& integer, std::optional<bool> wide,
+         std::optional<bool> for_integers) {
+        lazy::DefaultTypes& t = lazy::default_types();
+        t = {dtype_of(floating), dtype_of(integer), wide.value_or(t.wide),
+             for_integers.value_or(t.for_integers)};
       },
-      py::arg("floating"), py::arg("integer"), py::arg("wide") = true,
+      py::arg("floating"), py::arg("integer"), py::arg("wide") = py::none(),
+      py::arg("for_integers") = py::none(),
       "What numbers and creation functions give on this thread from now on. Without `wide` numbers are "
-      "rounded at once.");
+      "rounded at "
+      "once; without `for_integers` functions make float32 of narrow integers. None: as it is.");
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {

@@ -68,7 +68,9 @@ constexpr Routine kRoutines[] = {
     {"lamina.eigvals", "T[n,n] -> C[n]", LAMINA_RUN(run_eigvals), eigvals_jvp, nullptr},
     // The triangle (of real matrices with blocks) and the vectors.
     {"lamina.schur", "T[n,n] -> T[n,n] T[n,n]", LAMINA_RUN(run_schur), nullptr, nullptr},
-    {"lamina.hessenberg", "T[n,n] -> T[n,n] T[n,n]", LAMINA_RUN(run_hessenberg), nullptr, nullptr},
+    // Reflections below the first subdiagonal with the result above, and the reflections' scales, the last of
+    // them 0.
+    {"lamina.hessenberg", "T[n,n] -> T[n,n] T[n]", LAMINA_RUN(run_hessenberg), nullptr, nullptr},
     // x with a x + x b = c.
     {"lamina.sylvester", "T[m,m] T[n,n] T[m,n] -> T[m,n]", LAMINA_RUN(run_sylvester), sylvester_jvp,
      sylvester_transpose},

@@ -283,31 +283,29 @@ void run_unit_upper_solve(const Problem& p) {
   run_triangular<T>(p, false, true);
 }
 
-// a = q h q^H with h zero below its first subdiagonal.
+// a = q h q^H with h zero below its first subdiagonal, where the reflections that make q are kept.
 template <typename T>
 void run_hessenberg(const Problem& p) {
-  Matrix<T> a = p.in<T>(0);
+  Matrix<T> a = p.in<T>(0), scales(p.in<T>(0).rows, 1);
   const int64_t n = a.rows;
-  Matrix<T> q = Matrix<T>::eye(n);
   std::vector<T> v(static_cast<size_t>(n));
-  for (int64_t k = 0; k + 2 < n; ++k) {
+  // The last reflection, of one element, makes it real.
+  for (int64_t k = 0; k + 1 < n; ++k) {
     const int64_t size = n - k - 1;
-    const T scale = reflection(&a.at(k + 1, k), size);
+    const T scale = scales.at(k, 0) = reflection(&a.at(k + 1, k), size);
     std::copy(&a.at(k + 1, k), &a.at(k + 1, k) + size, v.begin());
     v[0] = 1;
-    for (int64_t i = k + 2; i < n; ++i) a.at(i, k) = 0;
     for (int64_t j = k + 1; j < n; ++j) reflect(v.data(), conj_of(scale), &a.at(k + 1, j), size);
-    // From the right: m (1 - scale v v^H).
-    for (Matrix<T>* m : {&a, &q})
-      for (int64_t i = 0; i < n; ++i) {
-        T sum = 0;
-        for (int64_t j = 0; j < size; ++j) sum += m->at(i, k + 1 + j) * v[static_cast<size_t>(j)];
-        sum *= scale;
-        for (int64_t j = 0; j < size; ++j) m->at(i, k + 1 + j) -= sum * conj_of(v[static_cast<size_t>(j)]);
-      }
+    // From the right: a (1 - scale v v^H).
+    for (int64_t i = 0; i < n; ++i) {
+      T sum = 0;
+      for (int64_t j = 0; j < size; ++j) sum += a.at(i, k + 1 + j) * v[static_cast<size_t>(j)];
+      sum *= scale;
+      for (int64_t j = 0; j < size; ++j) a.at(i, k + 1 + j) -= sum * conj_of(v[static_cast<size_t>(j)]);
+    }
   }
   p.out(0, a);
-  p.out(1, q);
+  p.out(1, scales);
 }
 
 #define LAMINA_INSTANTIATE(name)              \

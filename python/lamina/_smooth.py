@@ -6,6 +6,8 @@ both branches are the same function of the operands, derivatives of every order 
 
 from __future__ import annotations
 
+import math
+
 from lamina import _core
 from lamina._core import Tensor
 
@@ -13,16 +15,32 @@ _ew = _core.elementwise
 
 
 def log_add_exp(x: Tensor, y: Tensor) -> Tensor:
-    """log(exp(x) + exp(y)) of Tensors of one float type, without overflow.
+    """log(exp(x) + exp(y)) of Tensors of one float or complex type, without overflow.
 
-    Equal infinities give themselves, and the derivative 1/2 by each.
+    Equal infinities give themselves, and the derivative 1/2 by each; of complex numbers it is the principal value.
     """
+    if x.dtype.kind == "c":
+        return _log_add_exp_complex(x, y)
     first = x >= y
     large, small = _ew("select", first, x, y), _ew("select", first, y, x)
     infinite = (x == y) & ~_ew("is_finite", x)
     gap = _ew("select", infinite, -1.0, small - large)
     smooth = large + _ew("log_plus_one", _ew("exponential", gap))
     return _ew("select", infinite, _ew("maximum", x, y), smooth)
+
+
+def _log_add_exp_complex(x: Tensor, y: Tensor) -> Tensor:
+    first = _ew("real", x) >= _ew("real", y)
+    large, other = _ew("select", first, x, y), _ew("select", first, y, x)
+    # Equal numbers may be infinities, which have no difference.
+    apart = _ew("select", x == y, 0.0, other - large)
+    out = large + _ew("log_plus_one", _ew("exponential", apart))
+    nothing = _ew("real", large) == -math.inf
+    out = _ew("select", nothing, large, out)
+    angle = _ew("imag", out)
+    turns = _ew("floor", (angle + math.pi) / (2 * math.pi))  # into (-pi, pi]
+    wrapped = _ew("complex", _ew("real", out), angle - turns * (2 * math.pi))
+    return _ew("select", turns == 0.0, out, wrapped)
 
 
 def log_one_plus_exp(x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from lamina import _core, _missing, _results, initializers, lax
 from lamina._core import Tensor
 from lamina._indexing import broadcast, broadcast_shapes
 from lamina._smooth import log_one_plus_exp
-from lamina._tensor import to_tensor
+from lamina._tensor import describe, to_tensor
 from lamina.lax._base import axes_of, axis_of, const, like
 
 __all__ = [
@@ -79,16 +79,18 @@ def identity(x: Any) -> Tensor:
 
 
 def relu(x: Any) -> Tensor:
-    """max(x, 0); its derivative at 0 is 0."""
+    """max(x, 0); its derivative at 0 is 0. Bools become integers."""
     t = to_tensor(x)
+    if t.dtype == "bool":
+        t = lax.convert_element_type(t, "int32")
     positive = _core.elementwise("compare", t, like(t, 0), direction="GT")
     keep = positive | lax.is_nan(t) if t.dtype.kind == "f" else positive
     return _where(keep, t, like(t, 0))
 
 
 def relu6(x: Any) -> Tensor:
-    """min(max(x, 0), 6)."""
-    t = relu(x)
+    """min(max(x, 0), 6), a float."""
+    t = relu(_float(x))
     return _where(_core.elementwise("compare", t, like(t, 6), direction="GE"), like(t, 6), t)
 
 
@@ -394,9 +396,18 @@ def dot_product_attention(
     shape. Softmax is in float32 for narrower types. A query attends to keys that the mask allows, and before
     `key_value_seq_lengths` [batch], none after it (`is_causal`), and at most (left, right) away
     (`local_window_size`); results from `query_seq_lengths` [batch] on are 0. With `return_residual` also the logsumexp
-    of the logits, [batch, q, heads]. `implementation` chooses nothing: there is one.
+    of the logits, [batch, q, heads]. The names of `implementation`
+    choose nothing: there is one.
     """
     q, k, v = _float(query), _float(key), _float(value)
+    if implementation not in (None, "xla", "cudnn"):
+        raise ValueError(f"attention has the implementations 'xla', 'cudnn' and None, not {implementation!r}")
+    if not q.dtype == k.dtype == v.dtype:
+        raise ValueError(
+            f"attention needs one element type, not those of query {q.dtype}, key {k.dtype} and value {v.dtype}"
+        )
+    if mask is not None and to_tensor(mask).dtype != "bool":
+        raise ValueError(f"the mask of attention is of bools, not {describe(to_tensor(mask))}")
     if q.ndim == 3:
         q, k, v = (lax.expand_dims(x, (0,)) for x in (q, k, v))
         single = True
@@ -410,6 +421,11 @@ def dot_product_attention(
         or q.shape[2] % k.shape[2]
     ):
         raise ValueError(f"attention shapes do not fit: query {q.shape}, key {k.shape}, value {v.shape}")
+    for name, lengths in (("query", query_seq_lengths), ("key_value", key_value_seq_lengths)):
+        if lengths is not None and (given := to_tensor(lengths).shape) != q.shape[:1]:
+            raise ValueError(
+                f"{name}_seq_lengths has one length for each of {q.shape[0]} batches, not shape {given}"
+            )
     groups = q.shape[2] // k.shape[2]
     if groups > 1:
         b, n, h, d = k.shape

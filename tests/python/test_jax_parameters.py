@@ -276,6 +276,8 @@ def test_options_of_decompositions_choose_nothing():
         ("eigh", "implementation", lax.linalg.EighImplementation),
         ("svd", "algorithm", lax.linalg.SvdAlgorithm),
         ("eig", "implementation", lax.linalg.EigImplementation),
+        ("eig", "use_magma", (None, True)),
+        ("qr", "use_magma", (None, False)),
     ):
         routine = getattr(lax.linalg, name)
         for value in values:
@@ -294,3 +296,59 @@ def test_index_types_and_limits_by_element_type():
     with pytest.raises(AssertionError):
         check(wrong, (lnp.float32(1.0),), 1, ("fwd",), atol={"float32": 1e-5}, rtol={"float32": 1e-5})
     assert lm.tree.reduce(lambda a, b: a + b, [1, 2], initializer=10) == 13
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 2), (0, 1)]])
+def test_padding_of_transposed_convolutions_is_that_of_the_forward_one(padding):
+    x, w = RNG.normal(size=(1, 5, 4, 2)).astype("f4"), RNG.normal(size=(3, 2, 2, 4)).astype("f4")
+    got = lax.conv_transpose(x, w, (2, 3), padding, use_consistent_padding=True)
+    want = jax.lax.conv_transpose(x, w, (2, 3), padding, use_consistent_padding=True)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_start_indices_that_do_not_count_from_the_end():
+    start = lnp.array([-2, -1])
+    for flags in (False, (True, False), [False, True], True):
+        got = lax.dynamic_slice(X, start, (2, 1), allow_negative_indices=flags)
+        want = jax.lax.dynamic_slice(X, jnp.array([-2, -1]), (2, 1), allow_negative_indices=flags)
+        np.testing.assert_array_equal(got.numpy(), want)
+    row = lax.dynamic_index_in_dim(X, lnp.array(-1), allow_negative_indices=False)
+    np.testing.assert_array_equal(row.numpy(), X[:1])
+    written = lax.dynamic_update_index_in_dim(X, 0 * X[0], lnp.array(-1), 0, allow_negative_indices=False)
+    assert written[0].tolist() == [0, 0, 0] and written[-1].tolist() == X[-1].tolist()
+    with pytest.raises(ValueError, match="the start index -1 is out of bounds for a dimension of size 7"):
+        lax.dynamic_slice_in_dim(X, -1, 1, allow_negative_indices=False)
+    with pytest.raises(ValueError, match="has 1 entries, but float32\\[7,3\\] has 2 dimensions"):
+        lax.dynamic_slice(X, (0, 0), (1, 1), allow_negative_indices=[True])
+
+
+def test_running_logarithms_of_sums_of_complex_numbers():
+    z = RNG.normal(size=(5, 2)) + 2j * RNG.normal(size=(5, 2))
+    want = np.log(np.cumsum(np.exp(z), 0))
+    np.testing.assert_allclose(lax.cumlogsumexp(z).numpy(), want, rtol=1e-12)
+
+
+def test_integers_choose_as_bools_do():
+    which = np.array([[0, 1, 1]] * 7, np.int32)
+    np.testing.assert_array_equal(lax.select(which, X, -X).numpy(), np.where(which, X, -X))
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_products_with_scales(dtype):
+    a, b = (RNG.integers(-4, 5, s).astype("f4") for s in ((2, 3, 8), (2, 8, 4)))
+    scales = {
+        "lhs_scale": 2.0 ** RNG.integers(-2, 3, (2, 3, 2)),
+        "rhs_scale": 2.0 ** RNG.integers(-2, 3, (2, 4, 4)),
+    }
+    scales = {k: v.astype("f4") for k, v in scales.items()}
+    for given in ({}, {"rhs_scale": scales["rhs_scale"]}, scales):
+        got = lax.scaled_dot(a, b, **given, preferred_element_type=dtype)
+        want = jax.lax.scaled_dot(a, b, **given, preferred_element_type=dtype)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(
+            got.astype("float32").numpy(), want.astype("float32"), rtol=1e-2 if dtype is None else 1e-5
+        )
+    with pytest.raises(TypeError, match="does not fit float32\\[2,3,8\\]"):
+        lax.scaled_dot(a, b, lhs_scale=scales["lhs_scale"][:, :2])
+    with pytest.raises(TypeError, match="rank of at least 2"):
+        lax.scaled_dot(a[0, 0], b[0, :, 0])

@@ -439,3 +439,8 @@ def test_an_integer_of_any_size_becomes_a_float():
             assert lax.convert_element_type(n, name).item() == np.asarray(float(n), name).item()
     with pytest.raises(OverflowError, match="does not fit"):
         lax.convert_element_type(2**100, "int32")
+
+
+def test_conjugates_of_real_numbers_have_no_imaginary_part():
+    got = value(lax.conj(array(np.array([np.inf, -0.0, 2.0], np.float32))))
+    np.testing.assert_array_equal(got, np.array([np.inf, 0, 2], np.complex64))

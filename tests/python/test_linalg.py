@@ -10,6 +10,8 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+import scipy.linalg
+from lamina import lax
 from lamina.test_util import check_grads
 
 la = lnp.linalg
@@ -707,3 +709,40 @@ def test_small_hermitian_matrices_have_the_eigenvalues_of_lapack(kind, dtype):
         np.testing.assert_allclose(lnp.linalg.eigvalsh(x), want, rtol=0, atol=bound)
         np.testing.assert_allclose(a @ vectors, vectors * values, rtol=0, atol=bound)
         np.testing.assert_allclose(vectors.conj().T @ vectors, np.eye(n), rtol=0, atol=2e-14)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_reflections_of_a_hessenberg_form(kind):
+    a = matrix(np.random.default_rng(0), (2, 5, 5), kind)
+    packed, scales = lax.linalg.hessenberg(a)
+    for one, h, tau in zip(a, np.asarray(packed), np.asarray(scales)):
+        want, want_tau, _ = scipy.linalg.lapack.get_lapack_funcs("gehrd", [one])(one)
+        close(h, want)
+        close(tau, want_tau)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (1, 1)])
+def test_polar_decomposition_by_iteration(shape, kind):
+    a = matrix(np.random.default_rng(0), shape, kind)
+    u, h, count, good = lax.linalg.qdwh(a)
+    want_u, want_h = scipy.linalg.polar(a)
+    close(u, want_u, 1e-10)
+    close(h, want_h, 1e-10)
+    assert good.item() and 1 <= count.item() <= 8
+    _, _, count, good = lax.linalg.qdwh(a, max_iterations=1)
+    assert count.item() == 1 and not good.item()
+    padded = np.ones((7, 6), a.dtype)
+    padded[: shape[0], : shape[1]] = a
+    inner = lax.linalg.qdwh(padded, dynamic_shape=shape)[0]
+    close(inner[: shape[0], : shape[1]], want_u, 1e-10)
+    with pytest.raises(ValueError, match="at least as many rows as columns"):
+        lax.linalg.qdwh(np.ones((2, 3)))
+
+
+def test_residuals_of_matrices_without_full_rank():
+    b = np.array([1.0, 2.0, 4.0])
+    for a in (np.ones((3, 2)), np.arange(12.0).reshape(3, 4)):
+        _, squares, rank, _ = la.lstsq(a, b)
+        close(squares, [((b - a @ np.linalg.lstsq(a, b, rcond=None)[0]) ** 2).sum()], 1e-9)
+        assert rank.item() < a.shape[1] and la.lstsq(a, b, numpy_resid=True)[1].shape == (0,)

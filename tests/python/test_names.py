@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -380,3 +381,27 @@ def test_sizes_along_several_axes_and_fills_of_none():
     mask = np.array([False, True])
     for f in (lnp.flatnonzero, lnp.argwhere, lambda a, **k: lnp.nonzero(a, **k)[0]):
         np.testing.assert_array_equal(f(mask, size=3, fill_value=None).numpy().ravel(), [1, 0, 0])
+
+
+def test_vectorized_functions_give_any_container():
+    x = np.arange(3.0)
+    for a, b in ((x, x[:, None]), (x[None], 2.0)):
+        pair, named = lnp.vectorize(lambda u, v: ([u, v], {"sum": u + v}))(a, b)
+        want = np.broadcast_arrays(a, b)
+        assert isinstance(pair, list)
+        for got, one in zip(pair, want):
+            np.testing.assert_array_equal(got.numpy(), one)
+        np.testing.assert_array_equal(named["sum"].numpy(), a + b)
+    with pytest.raises(ValueError, match="counted from the first"):
+        lnp.vectorize(lambda u, v: u, excluded={-1})
+
+
+def test_polynomials_as_jax_has_them():
+    assert lnp.polyder(np.array([1, 2, 3], np.int32)).dtype == "float32"
+    for p in ([0.0, 1, 2], [0.0, 0, 1, -3, 0], [1.0, -3, 2], [0.0, 0, 0]):
+        got = lm.jit(lambda q: lnp.roots(q, strip_zeros=False))(np.array(p)).numpy()
+        want = np.asarray(jnp.roots(jnp.array(p), strip_zeros=False))
+        np.testing.assert_allclose(np.sort_complex(got), np.sort_complex(want), rtol=1e-6)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    with pytest.raises(ValueError, match="expected deg >= 0"):
+        lnp.polyfit(np.arange(3.0), np.arange(3.0), -1)

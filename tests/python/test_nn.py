@@ -139,3 +139,22 @@ def test_other_initializers():
         nn.initializers.he_normal()(key, (3,))
     with pytest.raises(ValueError, match="fan_in"):
         nn.initializers.variance_scaling(1.0, "fan", "normal")
+
+
+def test_rectified_integers():
+    assert nn.relu(np.array([True, False])).dtype == "int32"
+    assert nn.relu6(np.array([-1, 3, 9], np.int32)).dtype == "float32"
+    assert nn.relu6(np.array([-1, 3, 9], np.int32)).tolist() == [0, 3, 6]
+
+
+def test_what_attention_refuses():
+    q = np.ones((2, 3, 1, 4), np.float32)
+    for options, message in (
+        ({"implementation": "fast"}, "'xla', 'cudnn' and None, not 'fast'"),
+        ({"mask": np.ones((2, 1, 3, 3), np.float32)}, "the mask of attention is of bools"),
+        ({"query_seq_lengths": np.array([3])}, "query_seq_lengths has one length for each of 2 batches"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nn.dot_product_attention(q, q, q, **options)
+    with pytest.raises(ValueError, match="one element type"):
+        nn.dot_product_attention(q, q, q.astype(np.float16))

@@ -170,3 +170,30 @@ def test_sequences_of_any_class_are_shapes_and_axes(ours, wanted):
 def test_what_has_no_order_is_no_shape(shape):
     with pytest.raises(TypeError, match="a shape is an integer or a sequence"):
         lnp.zeros(shape)
+
+
+def test_places_are_filled_with_what_is_told():
+    x = np.array([[0, 3], [5, 0]])
+    assert lnp.where(x, size=3, fill_value=-1)[0].tolist() == [0, 1, -1]
+    rows, columns = lnp.nonzero(x, size=4, fill_value=(7, 8))
+    assert rows.tolist() == [0, 1, 7, 7] and columns.tolist() == [1, 0, 8, 8]
+    with pytest.raises(ValueError, match="fill_value has 3 entries for 2 dimensions"):
+        lnp.nonzero(x, size=4, fill_value=(7, 8, 9))
+
+
+def test_arrays_lie_by_rows():
+    x = np.arange(4.0)
+    for order in ("K", "A", "C", None):
+        assert (
+            lnp.array(x, order=order).shape == lnp.asarray(x, None, order).shape == lnp.copy(x, order).shape
+        )
+    assert lnp.array(x, None, True, "K", 2).shape == (1, 4)
+    for f in (lnp.array, lnp.asarray, lnp.copy):
+        with pytest.raises(NotImplementedError, match="arrays lie by rows"):
+            f(x, order="F")
+
+
+def test_names_that_numpy_gives():
+    assert lnp.round(a=1.26, decimals=1).item() == pytest.approx(1.3)
+    assert lnp.empty_like(prototype=np.ones(2, "f4")).shape == (2,)
+    assert lnp.unique(np.array([2, 1, 2]), sorted=False).tolist() == [1, 2]

@@ -11,6 +11,8 @@ import pytest
 
 X = np.array([[1.5, 2.5, 4.0], [0.5, 3.0, 1.0]])
 CALLS = {
+    "around": (X, 1),
+    "round": (X, 1),
     "choose": (np.array([0, 1, 0]), [X[0], X[1]]),
     "cumsum": (X, 1),
     "cumprod": (X, 1),
@@ -21,6 +23,9 @@ CALLS = {
     "nanquantile": (X, 0.3, 0),
     "percentile": (X, 30, 0),
     "quantile": (X, 0.3, 0),
+    "compress": (np.array([True, False, True]), X, 1),
+    "outer": (X, X),
+    "stack": ([X, X], 1),
     "take": (X, [0, 2], 1),
     "trace": (X,),
 }

@@ -311,3 +311,11 @@ def test_permutations_of_ranges():
             random.permutation(KEY, x, axis=axis)
     for shape, axis in (((0, 3), 0), ((0, 3), 1), ((2, 0), 0), ((0,), 0)):
         assert random.permutation(KEY, np.zeros(shape), axis=axis).shape == shape
+
+
+def test_permutations_of_a_number_are_of_the_default_integer():
+    key = lm.random.key(0)
+    with lm.default_dtypes(int="int64"):
+        wide = lm.random.permutation(key, 9)
+    narrow = lm.random.permutation(key, 9)
+    assert wide.dtype == "int64" and narrow.dtype == "int32" and wide.tolist() == narrow.tolist()

@@ -369,3 +369,31 @@ def test_a_matrix_of_roots_is_complex():
     with pytest.raises(ValueError, match="dft: dtype is a complex type, not float32"):
         sl.dft(4, dtype="float32")
     assert sl.dft(4, dtype="complex128").dtype == np.complex128
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_hessenberg_forms_are_lapacks(n):
+    rng = np.random.default_rng(n)
+    for a in (rng.normal(size=(n, n)), rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))):
+        for got, want in zip(sl.hessenberg(a, calc_q=True), reference.hessenberg(a, calc_q=True)):
+            close(got, want, 1e-10)
+
+
+def test_arguments_that_name_nothing():
+    a = np.eye(3)
+    with pytest.raises(ValueError, match="polar: method is 'qdwh' or 'svd'"):
+        sl.polar(a, method="newton")
+    with pytest.raises(ValueError, match="solve_sylvester: method is 'schur' or 'eigen'"):
+        sl.solve_sylvester(a, a, a, method="newton")
+    with pytest.raises(ValueError, match="select is 'a' or 'i'"):
+        sl.eigh_tridiagonal(np.ones(3), np.ones(2), select="x")
+    with pytest.raises(ValueError, match="needs a select_range"):
+        sl.eigh_tridiagonal(np.ones(3), np.ones(2), select="i")
+
+
+def test_matrices_of_the_default_types():
+    with lm.default_dtypes(float="float64", int="int64"):
+        assert sl.hadamard(2).dtype == lnp.linalg.matrix_rank(np.eye(2)).dtype == "int64"
+        assert lnp.linalg.matrix_rank(np.ones(2)).dtype == "int64" and sl.dft(3).dtype == "complex128"
+    assert sl.hadamard(2).dtype == lnp.linalg.matrix_rank(np.eye(2)).dtype == "int32"
+    assert sl.dft(3).dtype == "complex64"

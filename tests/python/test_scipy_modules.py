@@ -497,3 +497,25 @@ def test_rules_for_sampled_values(name, count):
 def test_nothing_is_convolved_to_nothing():
     for a, b in (([], [1.0, 2.0]), ([1.0], []), (np.zeros((0, 3)), np.ones((3, 3)))):
         assert signal.fftconvolve(a, b).shape == scipy.signal.fftconvolve(a, b).shape == (0,)
+
+
+def test_sizes_and_axes_of_cosine_transforms_may_be_numbers():
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_allclose(fft.dctn(x, s=2, axes=1).numpy(), scipy.fft.dctn(x, s=2, axes=1), rtol=1e-12)
+    np.testing.assert_allclose(fft.idctn(x, axes=0).numpy(), scipy.fft.idctn(x, axes=0), rtol=1e-12)
+
+
+def test_nothing_has_no_spectrum():
+    x = np.ones((2, 0), np.float32)
+    for name in ("welch", "stft"):
+        got = getattr(signal, name)(x)
+        assert [g.shape for g in got] == [(2, 0)] * len(got)
+        assert got[-1].dtype == ("float32" if name == "welch" else "complex64")
+    f, p = signal.csd(x, np.ones((2, 8), np.float32))
+    assert f.shape == p.shape == (2, 0) and p.dtype == "complex64"
+
+
+def test_what_is_no_operator_is_refused():
+    for solve in (sparse_linalg.cg, sparse_linalg.gmres, sparse_linalg.bicgstab):
+        with pytest.raises(TypeError, match="a square matrix or a function that applies one, not str"):
+            solve("A", np.ones(2))

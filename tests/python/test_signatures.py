@@ -71,7 +71,7 @@ REASONS = {
     ("numpy.permute_dims", "axes"): "without it, as transpose",
     ("numpy.put", "mode"): "inside jit no index raises",
     ("numpy.take", "mode"): "inside jit no index raises",
-    ("numpy.stack", "dtype"): "NumPy's order",
+    ("numpy.copy", "order"): "there is one",
     ("numpy.vectorize", "excluded"): _SAME,
     ("numpy.vectorize", "pyfunc"): "without it, a decorator with options",
     ("numpy.vecdot", "axis"): _SAME,

@@ -587,3 +587,50 @@ def test_logits_of_float32_are_the_nearest_numbers():
     assert special.logit(edges).tolist() == [-np.inf, np.inf]
     assert lm.grad(lambda v: special.logit(v).sum())(edges).tolist() == [np.inf, np.inf]
     assert special.logit(lnp.asarray([0.25], dtype="bfloat16")).dtype == "bfloat16"
+
+
+def test_the_order_of_a_series_that_is_not_needed():
+    x = np.array([-30.0, -3.0, 2.0])
+    np.testing.assert_array_equal(special.log_ndtr(x, 1).numpy(), special.log_ndtr(x).numpy())
+    for order, error in ((-1, ValueError), (31, ValueError), (2.5, TypeError)):
+        with pytest.raises(error, match="series_order is"):
+            special.log_ndtr(x, series_order=order)
+
+
+def test_derivatives_at_poles_and_ends():
+    slope = lm.grad(special.digamma)
+    for dtype in ("float32", "float64"):
+        poles = lnp.array([-1.0, -2.0, -1000.0, -1e15, 0.0], dtype)
+        assert lm.vmap(slope)(poles).tolist() == [np.inf] * 5
+    assert slope(lnp.float64(-2.5)).item() == pytest.approx(9.539246644989124, rel=1e-13)
+    assert slope(lnp.float64(-2 - 2.0**-20)).item() == pytest.approx(
+        float(mp.psi(1, -2 - mp.mpf(2) ** -20)), rel=1e-10
+    )
+    for name, sign in (("gammainc", 1), ("gammaincc", -1)):
+        assert sign * lm.grad(getattr(special, name), 1)(2.5, np.inf).item() == 0
+    at_0 = lm.grad(special.factorial)(lnp.float64(0.0)).item()
+    assert at_0 == pytest.approx(-np.euler_gamma, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_products_with_logarithms_of_complex_numbers(name):
+    x, y = np.array([1 + 2j, 0, 0.5j, -3 - 1j, 0]), np.array([2 + 1j, 0, 1j, -1.5, -1])
+    f = getattr(special, name)
+    np.testing.assert_allclose(f(x, y).numpy(), getattr(reference, name)(x, y), rtol=1e-13)
+    np.testing.assert_allclose(f(x.real, y).numpy(), getattr(reference, name)(x.real, y), rtol=1e-13)
+    assert f(x.astype("c8"), 2.0).dtype == "complex64"
+    log = {"xlogy": np.log, "xlog1py": np.log1p}[name]
+    slope = lm.grad(lambda v: f(v, y[0]).real)(lnp.complex128(x[0]))
+    assert slope.item() == pytest.approx(log(y[0]), rel=1e-13)
+
+
+def test_logits_of_complex_numbers():
+    z = np.array([0.3 + 0.2j, -1 + 2j])
+    np.testing.assert_allclose(special.logit(z).numpy(), np.log(z / (1 - z)), rtol=1e-13)
+    np.testing.assert_allclose(special.expit(special.logit(z)).numpy(), z, rtol=1e-13)
+
+
+def test_orders_without_a_sign():
+    for dtype in ("uint8", "uint32", "uint64", "bool"):
+        got = special.polygamma(lnp.array([1, 0], dtype), lnp.float64([2.0, 3.0]))
+        np.testing.assert_allclose(got.numpy(), reference.polygamma([1, 0], [2.0, 3.0]), rtol=1e-13)

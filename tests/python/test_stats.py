@@ -323,3 +323,11 @@ def test_quantiles_of_laplace():
             stats.laplace.ppf(q, 1.0, 2.0), reference.laplace.ppf(q, 1.0, 2.0), rtol=1e-14
         )
         np.testing.assert_allclose(lm.vmap(lm.grad(stats.laplace.ppf))(q[2:5]), [5.0, 2.0, 10.0], rtol=1e-14)
+
+
+def test_what_a_gaussian_kde_does_not_do():
+    kde = stats.gaussian_kde(np.arange(5.0))
+    with pytest.raises(NotImplementedError, match="integrate_box_1d"):
+        kde.integrate_box([0.0], [1.0])
+    with pytest.raises(NotImplementedError, match="make another one"):
+        kde.set_bandwidth(0.5)

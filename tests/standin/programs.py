@@ -798,6 +798,112 @@ def promotions_that_options_refuse():
     return [*found, _raises(calls[0], ValueError), _raises(lambda: x + i, TypeError)]
 
 
+def types_of_values():
+    values = (
+        1,
+        1.0,
+        2j,
+        True,
+        np.int8(3),
+        np.float64(1),
+        jnp.ones(2, "bfloat16"),
+        float,
+        "int64",
+        np.dtype("uint8"),
+    )
+    return [lax.dtype(v).name for v in values]
+
+
+def types_made_of_integers():
+    found = []
+    with jax.enable_x64(True):
+        jax.scipy.signal.welch(jnp.arange(8.0), nperseg=4)  # which has wider types while it makes its window
+        for name in ("bool", "int8", "uint32", "int64"):
+            x = jnp.ones(2, name)
+            functions = (
+                jnp.sin,
+                jnp.mean,
+                jnp.fft.fft,
+                jax.nn.gelu,
+                jax.scipy.special.gammaln,
+                lambda v: v / v,
+            )
+            found += [f(x).dtype.name for f in (*functions, lambda v: v / 2, lambda v: v * 2.0)]
+        eye = jnp.eye(2, dtype="int32")
+        found += [f(eye).dtype.name for f in (jnp.linalg.inv, jnp.linalg.matrix_rank, jax.scipy.linalg.expm)]
+        found += [jax.scipy.linalg.hilbert(2).dtype.name]
+    return found
+
+
+def what_operations_refuse():
+    x = jnp.ones((2, 3))
+    numbers = (((1,), (0,)), ((), ()))
+    calls = [
+        (TypeError, lambda: lax.clamp(0, x, 1)),
+        (TypeError, lambda: lax.pad(x, 0, ((0, 1, 0), (0, 0, 0)))),
+        (TypeError, lambda: lax.concatenate([x, x], -1)),
+        (ValueError, lambda: lax.cumsum(x, -1)),
+        (TypeError, lambda: lax.cumprod(x > 0)),
+        (ValueError, lambda: lax.top_k(x + 1j, 1)),
+        (ValueError, lambda: lax.approx_max_k(jnp.arange(3), 1)),
+        (ValueError, lambda: jax.scipy.special.entr(x + 1j)),
+        (TypeError, lambda: jnp.matmul(x, x)),
+        (TypeError, lambda: lax.dot_general(x, x, numbers)),
+        (ValueError, lambda: lax.dot(x[None], x)),
+        (TypeError, lambda: lax.reshape(x, (-1,))),
+        (TypeError, lambda: lax.slice(x, (0, 0), (9, 1))),
+        (TypeError, lambda: lax.dynamic_slice(x, (0, 0), (9, 1))),
+        (TypeError, lambda: lax.transpose(x, (0, 0))),
+    ]
+    told = []
+    for kind, call in calls:
+        try:
+            call()
+            told.append("nothing")
+        except (TypeError, ValueError) as e:
+            told.append(isinstance(e, kind))
+    return told
+
+
+def types_of_places():
+    found = []
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            x, i = jnp.array([3.0, 1, 2]), jnp.array([2, 1, 2], "int32")
+            results = [
+                jnp.argmax(x),
+                x.argmin(),
+                jnp.argsort(i),
+                jnp.nonzero(x),
+                jnp.where(x),
+                jnp.triu_indices(2),
+            ]
+            results += [
+                jnp.unique(i),
+                jnp.unique(i, return_counts=True),
+                tuple(jnp.unique_all(i)),
+                jnp.where(x > 1, i, i),
+            ]
+            results += [
+                jax.scipy.stats.mode(i),
+                jax.jit(jnp.argmax)(x),
+                lax.argmax(x, 0, "int32"),
+                jnp.argmax(i),
+            ]
+            results += [
+                jax.scipy.cluster.vq.vq(x[:, None], x[:2, None]),
+                jax.random.categorical(jax.random.key(0), x),
+            ]
+            found += [[r.dtype.name for r in jax.tree.leaves(v)] for v in results]
+    return found
+
+
+def paths_of_einsums():
+    a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
+    path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
+    return [list(map(list, path)), jnp.einsum("ij,jk->ik", a, b, _dot_general=lax.dot_general)]
+
+
 PROGRAMS = [
     f
     for f in list(globals().values())

@@ -58,7 +58,9 @@ Value trigamma(Builder& b, const Value& x) {
     series = b.add(full(c), b.multiply(r2, series));
   series = b.add(b.add(r, b.multiply(full(0.5), r2)), b.multiply(b.multiply(r, r2), series));
   const Value positive = b.add(sum, series);
-  const Value s = b.sine(b.multiply(full(std::numbers::pi), b.select(low, x, full(0.25))));
+  // From the nearest integer, which is a pole: the product with pi would miss its zero.
+  const Value apart = b.select(low, b.subtract(x, b.floor(b.add(x, full(0.5)))), full(0.25));
+  const Value s = b.sine(b.multiply(full(std::numbers::pi), apart));
   const Value reflected = b.divide(full(std::numbers::pi * std::numbers::pi), b.multiply(s, s));
   return b.select(low, b.subtract(reflected, positive), positive);
 }

@@ -136,6 +136,7 @@ from lamina.lax._linear import (
     dot,
     dot_general,
     fft,
+    scaled_dot,
 )
 from lamina.lax._patches import (
     conv_general_dilated_local,
@@ -375,6 +376,7 @@ __all__ = [
     "rng_bit_generator",
     "round",
     "rsqrt",
+    "scaled_dot",
     "scan",
     "scatter",
     "scatter_add",

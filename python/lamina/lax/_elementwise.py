@@ -149,7 +149,7 @@ def conj(x: Any) -> Tensor:
     """Complex conjugate; a real x gives a complex result, as in JAX."""
     t = to_tensor(x)
     if t.dtype.kind != "c":
-        return complex(t, mul(t, 0))
+        return complex(t, like(t, 0))
     return complex(real(t), neg(imag(t)))
 
 
@@ -299,11 +299,13 @@ def round(x: Any, rounding_method: int = RoundingMethod.AWAY_FROM_ZERO) -> Tenso
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Tensor:
-    """on_true where pred, else on_false; pred has their shape or is a scalar."""
+    """on_true where pred, else on_false; pred (bools, or the integers 0 and 1) has their shape or is a scalar."""
     p = to_tensor(pred)
+    if p.dtype.kind in "iu":
+        return select_n(p, on_false, on_true)
     a, b = _checked("select", (on_true, on_false))
     if p.dtype != "bool":
-        raise TypeError(f"lax.select needs a bool condition, not {describe(p)}")
+        raise TypeError(f"lax.select needs a condition of bools or integers, not {describe(p)}")
     if p.ndim and (a.ndim or b.ndim) and p.shape != (a.shape if a.ndim else b.shape):
         raise TypeError(f"lax.select: the condition {describe(p)} does not have the shape of {describe(a)}")
     return _core.elementwise("select", p, a, b)

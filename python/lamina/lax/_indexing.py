@@ -58,36 +58,53 @@ def _mode(mode: str | None) -> str:
     raise ValueError(f"mode {mode!r} is not clip, fill, drop or promise_in_bounds")
 
 
-def _start(index: Any, size: int) -> Tensor:
-    """A start index as an integer scalar, where negative numbers count from the end."""
+def _start(index: Any, size: int, from_end: bool) -> Tensor:
+    """A start index as an integer scalar, where negative numbers count from the end if `from_end` says so."""
     if isinstance(index, int):
+        if index < 0 and not from_end:
+            raise ValueError(
+                f"the start index {index} is out of bounds for a dimension of size {size}, as allow_negative_indices is "
+                "False for it"
+            )
         return const(index + size if index < 0 else index, "int32" if abs(index) + size < 2**31 else "int64")
     i = to_tensor(index)
     if i.shape != () or i.dtype.kind not in "iu":
         raise TypeError(f"start indices are integer scalars, not {describe(i)}")
-    if i.dtype.kind == "u":
+    if i.dtype.kind == "u" or not from_end:
         return i
     return _core.elementwise("select", ew.lt(i, const(0, i.dtype)), i + const(size, i.dtype), i)
 
 
-def _starts(indices: Any, t: Tensor) -> list[Tensor]:
+def _starts(indices: Any, t: Tensor, from_end: bool | Sequence[bool]) -> list[Tensor]:
     parts = indices
     if isinstance(indices, Tensor) and indices.ndim == 1:
         parts = [index_in_dim(indices, i, 0, False) for i in range(indices.shape[0])]
     if len(parts) != t.ndim:
         raise ValueError(f"{describe(t)} needs {t.ndim} start indices, not {len(parts)}")
-    starts = [_start(i, n) for i, n in zip(parts, t.shape, strict=True)]
+    ends = [from_end] * t.ndim if isinstance(from_end, bool) else list(from_end)
+    if len(ends) != t.ndim:
+        raise ValueError(
+            f"allow_negative_indices has {len(ends)} entries, but {describe(t)} has {t.ndim} dimensions"
+        )
+    starts = [_start(i, n, e) for i, n, e in zip(parts, t.shape, ends, strict=True)]
     kinds = {str(s.dtype) for s in starts}
     return starts if len(kinds) <= 1 else [ew.convert_element_type(s, "int64") for s in starts]
 
 
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Tensor:
+def dynamic_slice(
+    operand: Any,
+    start_indices: Any,
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Tensor:
     """The part of these sizes at run-time start indices, moved to fit.
 
-    Negative indices count from the end.
+    Negative indices count from the end, unless allow_negative_indices is False (for all dimensions, or for each): they
+    are moved to 0 then.
     """
     t, sizes = to_tensor(operand), ints(slice_sizes)
-    starts = _starts(start_indices, t)
+    starts = _starts(start_indices, t, allow_negative_indices)
     _recorded(starts, t.shape, sizes)
     return op("dynamic_slice", t, *starts, slice_sizes=sizes)
 
@@ -98,7 +115,9 @@ def _recorded(starts: Sequence[Tensor], shape: Sequence[int], sizes: Sequence[in
             _bounds.recorded(start, taken, tuple(shape), axis)
 
 
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Tensor:
+def dynamic_slice_in_dim(
+    operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
+) -> Tensor:
     """dynamic_slice along one dimension."""
     t = to_tensor(operand)
     axis = axis_of(axis, t.ndim)
@@ -106,38 +125,47 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     starts[axis] = start_index
     sizes = list(t.shape)
     sizes[axis] = slice_size
-    return dynamic_slice(t, starts, sizes)
+    return dynamic_slice(t, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Tensor:
+def dynamic_index_in_dim(
+    operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
+) -> Tensor:
     """One element along a dimension."""
-    part = dynamic_slice_in_dim(operand, index, 1, axis)
+    part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
     return part if keepdims else squeeze(part, (axis,))
 
 
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Tensor:
-    """The operand with `update` written at run-time start indices, moved to fit."""
+def dynamic_update_slice(
+    operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
+) -> Tensor:
+    """The operand with `update` written at run-time start indices, moved to fit, as in dynamic_slice."""
     t, u = to_tensor(operand), to_tensor(update)
     if u.weak_type and u.dtype != t.dtype:
         u = ew.convert_element_type(u, t.dtype)
-    starts = _starts(start_indices, t)
+    starts = _starts(start_indices, t, allow_negative_indices)
     _recorded(starts, t.shape, u.shape)
     return op("dynamic_update_slice", t, u, *starts)
 
 
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Tensor:
+def dynamic_update_slice_in_dim(
+    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
+) -> Tensor:
     """dynamic_update_slice along one dimension."""
     t = to_tensor(operand)
     starts: list[Any] = [0] * t.ndim
     starts[axis_of(axis, t.ndim)] = start_index
-    return dynamic_update_slice(t, update, starts)
+    return dynamic_update_slice(t, update, starts, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int) -> Tensor:
+def dynamic_update_index_in_dim(
+    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+) -> Tensor:
     """One element along a dimension replaced; the update has that dimension of size 1 or lacks it."""
     t, u = to_tensor(operand), to_tensor(update)
     axis = axis_of(axis, t.ndim)
-    return dynamic_update_slice_in_dim(t, expand_dims(u, (axis,)) if u.ndim == t.ndim - 1 else u, index, axis)
+    part = expand_dims(u, (axis,)) if u.ndim == t.ndim - 1 else u
+    return dynamic_update_slice_in_dim(t, part, index, axis, allow_negative_indices=allow_negative_indices)
 
 
 def _fill_value(t: Tensor, fill_value: Any) -> Tensor:

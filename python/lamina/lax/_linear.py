@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from lamina import _core
 from lamina._core import Tensor
 from lamina.lax._base import axes_of, describe, ints, op, to_tensor
-from lamina.lax._elementwise import convert_element_type
+from lamina.lax._elementwise import convert_element_type, mul
 from lamina.lax._precision import written
 from lamina.lax._shape import broadcast_in_dim
 from lamina.lax._window import Padding, dilate, pads_of
@@ -104,6 +104,59 @@ def dot(
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2 or a.shape[-1] != b.shape[0]:
         raise TypeError(f"lax.dot cannot multiply {describe(a)} and {describe(b)}")
     return dot_general(lhs, rhs, (((a.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+
+
+def scaled_dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    lhs_scale: Any = None,
+    rhs_scale: Any = None,
+    dimension_numbers: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
+    """`dot_general` of operands times their scales, in `preferred_element_type` (bfloat16 unless told).
+
+    A scale has its operand's shape, but along contracting dimensions one element for a block of the operand's, all of
+    one size. Dimensions are those of a product of matrices unless told, all before the last two side by side.
+    """
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if dimension_numbers is None:
+        if a.ndim < 2 or b.ndim != a.ndim:
+            raise TypeError(
+                f"lax.scaled_dot needs two arrays of one rank of at least 2, not {describe(a)} and {describe(b)}; or "
+                "give dimension_numbers"
+            )
+        side_by_side = tuple(range(a.ndim - 2))
+        dimension_numbers = (((a.ndim - 1,), (a.ndim - 2,)), (side_by_side, side_by_side))
+    (lc, rc), _ = dimension_numbers
+    dtype = "bfloat16" if preferred_element_type is None else preferred_element_type
+    a, b = (_scaled(t, s, c, dtype) for t, s, c in ((a, lhs_scale, lc), (b, rhs_scale, rc)))
+    return dot_general(a, b, dimension_numbers, None, dtype)
+
+
+def _scaled(x: Tensor, scale: Any, contracting: Sequence[int], dtype: Any) -> Tensor:
+    """x times its scale, repeated along contracting dimensions."""
+    from lamina.numpy import repeat
+
+    wide = convert_element_type(x, dtype)
+    if scale is None:
+        return wide
+    s = to_tensor(scale)
+    along = axes_of(contracting, x.ndim, "contracting dimensions")
+    blocks = s.ndim == x.ndim and all(
+        (m > 0 and n % m == 0) if axis in along else n == m
+        for axis, (n, m) in enumerate(zip(x.shape, s.shape))
+    )
+    if not blocks:
+        raise TypeError(
+            f"lax.scaled_dot: a scale {describe(s)} does not fit {describe(x)}: it has its shape, or divides it along "
+            f"the contracting dimensions {tuple(along)}"
+        )
+    s = convert_element_type(s, dtype)
+    for axis in along:
+        s = repeat(s, x.shape[axis] // s.shape[axis], axis)
+    return mul(wide, s)
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Tensor:
@@ -259,8 +312,11 @@ def conv_with_general_padding(
     )
 
 
-def _transpose_pads(k: int, s: int, padding: str) -> tuple[int, int]:
+def _transpose_pads(k: int, s: int, padding: str | Sequence[int]) -> tuple[int, int]:
     """Padding of the spread input that makes its result as large as the input of the forward convolution."""
+    if not isinstance(padding, str):
+        low, high = ints(padding, "padding")
+        return k - 1 - low, k - 1 - high
     if padding.upper() == "SAME":
         total = k + s - 2
         low = k - 1 if s > k - 1 else -(-total // 2)
@@ -281,10 +337,12 @@ def conv_transpose(
     transpose_kernel: bool = False,
     precision: Any = None,
     preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
 ) -> Tensor:
     """Fractionally strided convolution.
 
-    With `transpose_kernel` the transpose of the convolution with that kernel.
+    With `transpose_kernel` the transpose of the convolution with that kernel. A padding that is named is that of the
+    forward convolution; pairs are that of the transposed one, or with `use_consistent_padding` of the forward one too.
 
     Dimension numbers are NHWC, HWIO, NHWC (and alike for other ranks) if not given.
     """
@@ -298,8 +356,9 @@ def conv_transpose(
     hole = [1] * (x.ndim - 2) if rhs_dilation is None else ints(rhs_dilation, "rhs_dilation")
     extents = [dilate(w.shape[d], h) for d, h in zip(numbers.rhs_spec[2:], hole, strict=True)]
     pads = padding
-    if isinstance(padding, str):
-        pads = [_transpose_pads(k, s, padding) for k, s in zip(extents, strides, strict=True)]
+    if use_consistent_padding or isinstance(padding, str):
+        given = [padding] * len(extents) if isinstance(padding, str) else padding
+        pads = [_transpose_pads(k, s, p) for k, s, p in zip(extents, strides, given, strict=True)]
     if transpose_kernel:
         w = rev(w, numbers.rhs_spec[2:])
         o, i, *rest = numbers.rhs_spec

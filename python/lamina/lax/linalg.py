@@ -18,9 +18,11 @@ from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape
 from lamina._tensor import astype, describe
 from lamina.numpy._common import broadcast_shapes, op, promote_inexact
-from lamina.numpy._creation import eye, tril, triu
-from lamina.numpy._elementwise import conj, where
+from lamina.numpy._creation import arange, eye, full, tril, triu
+from lamina.numpy._dtypes import finfo
+from lamina.numpy._elementwise import absolute, cbrt, conj, minimum, sqrt, where
 from lamina.numpy._linear import matmul
+from lamina.numpy._shape import concatenate
 
 
 def transposed(x: Tensor) -> Tensor:
@@ -159,12 +161,15 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Tensor:
     return fori_loop(0, p.shape[-1], swap, start)
 
 
-def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Tensor, ...]:
+def qr(
+    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Tensor, ...]:
     """(Q, R) with orthonormal columns in Q and an upper triangular R; with `pivoting` (Q, R, p) for the columns in the
     order p, in which the diagonal of R gets smaller.
 
     The columns that `full_matrices` adds for more rows than columns are those of the product of reflections that makes
-    R, and so is their derivative: NaN where a column was zero below the diagonal already.
+    R, and so is their derivative: NaN where a column was zero below the diagonal already. There is one implementation:
+    `use_magma` changes nothing.
     """
     (a,), wanted = matrices("qr", x)
     a, *order = in_column_order(a) if pivoting else (a,)
@@ -317,12 +322,13 @@ def eig(
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False,
+    use_magma: bool | None = None,
     implementation: EigImplementation | None = None,
 ) -> list[Tensor]:
     """[eigenvalues, left eigenvectors, right eigenvectors] of square matrices, as asked for; all complex.
 
     Vectors are columns of unit length whose largest entry is real; their derivatives keep that, and are always there.
-    There is one implementation, LAPACK's: `implementation` changes nothing.
+    There is one implementation, LAPACK's: `use_magma` and `implementation` change nothing.
     """
     (a,), _ = matrices("eig", x, square=True)
     if not compute_left_eigenvectors and not compute_right_eigenvectors:
@@ -377,11 +383,70 @@ def schur(
     return (restored(t, wanted), restored(q, wanted)) if compute_schur_vectors else restored(t, wanted)
 
 
-def hessenberg_factors(x: Any) -> tuple[Tensor, Tensor]:
-    """(H, Q) with x = Q H Q^H and H zero below its first subdiagonal. No derivative."""
-    (a,), wanted = matrices("hessenberg", x, square=True)
-    h, q = _routine("hessenberg", [a])
-    return restored(h, wanted), restored(q, wanted)
+def hessenberg(a: Any) -> tuple[Tensor, Tensor]:
+    """(H and reflections, scales) with a = Q H Q^H: H is the upper triangle and the first subdiagonal.
+
+    Q is 1 beside the `householder_product` of the reflections, which stand below, and their scales. No derivative.
+    """
+    (x,), wanted = matrices("hessenberg", a, square=True)
+    packed, scales = _routine("hessenberg", [x])
+    return restored(packed, wanted), restored(getitem(scales, (Ellipsis, slice(0, -1))), wanted)
+
+
+def qdwh(
+    x: Any,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[Any, Any] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(U, H, iterations, whether they converged) with x = U H, U of orthonormal columns and H positive.
+
+    By Halley's iteration with weights (Nakatsukasa, Bai and Gygi 2010), for one matrix of full rank with at least as
+    many rows as columns. It ends when U changes by less than (4 eps)^(1/3) of its size, or after `max_iterations`. What
+    lies outside `dynamic_shape` counts as 0. Whether x is hermitian changes nothing.
+    """
+    from lamina.lax import while_loop
+
+    (a,), wanted = matrices("qdwh", x)
+    m, n = a.shape[-2:]
+    if a.ndim != 2 or m < n:
+        raise ValueError(f"qdwh needs one matrix with at least as many rows as columns, not {describe(a)}")
+    if dynamic_shape is not None:
+        rows, columns = (arange(k) < size for k, size in zip((m, n), dynamic_shape))
+        a = where(reshape(rows, (m, 1)) & columns, a, 0)
+    unit = float(finfo(wanted).eps) if eps is None else eps
+    most = 10 if max_iterations is None else max_iterations
+    identity = eye(n, dtype=a.dtype)
+    sizes = absolute(a)
+    bound = sqrt(sizes.sum(0).max() * sizes.sum(1).max())
+
+    def going(state: Any) -> Tensor:
+        _, least, done, steady = state
+        return (done < most) & ~(steady & (absolute(least - 1) < 5 * unit))
+
+    def step(state: Any) -> Any:
+        u, least, done, _ = state
+        square = least * least
+        d = cbrt(4 * (1 - square) / (square * square))
+        root = sqrt(1 + d)
+        first = root + sqrt(8 - 4 * d + 8 * (2 - square) / (square * root)) / 2
+        second = (first - 1) ** 2 / 4
+        third = first + second - 1
+        q, _ = qr(concatenate([sqrt(third) * u, identity], 0), full_matrices=False)
+        ratio = second / third
+        turned = matmul(getitem(q, slice(0, m)), adjoint(getitem(q, slice(m, None))))
+        new = ratio * u + (first - ratio) / sqrt(third) * turned
+        least = minimum(least * (first + second * square) / (1 + third * square), 1.0)
+        change = sqrt((absolute(new - u) ** 2).sum())
+        return new, least, done + 1, change < (4 * unit) ** (1 / 3) * sqrt((absolute(new) ** 2).sum())
+
+    start = (a / where(bound > 0, bound, 1), full((), unit, "float64"), full((), 0, "int32"), full((), False))
+    u, least, done, steady = while_loop(going, step, start)
+    h = matmul(adjoint(u), a)
+    h = (h + adjoint(h)) / 2
+    return restored(u, wanted), restored(h, wanted), done, steady & (absolute(least - 1) < 5 * unit)
 
 
 def determinant(x: Any) -> Tensor:
@@ -558,10 +623,12 @@ __all__ = [
     "cholesky_update",
     "eig",
     "eigh",
+    "hessenberg",
     "householder_product",
     "lu",
     "lu_pivots_to_permutation",
     "ormqr",
+    "qdwh",
     "qr",
     "schur",
     "svd",

@@ -37,27 +37,43 @@ from lamina.numpy._common import (
 from lamina.numpy._elementwise import isfinite
 
 
+def _check_order(order: str | None, what: str) -> None:
+    if order not in ("K", "A", "C", None):
+        raise NotImplementedError(
+            f"{what}: the order is 'C' (or 'K', 'A' or None), not {order!r}: arrays lie by rows"
+        )
+
+
 def array(
-    object: Any, dtype: Any = None, copy: bool | None = True, ndmin: int = 0, *, device: Any = None
+    object: Any,
+    dtype: Any = None,
+    copy: bool | None = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
 ) -> Tensor:
     """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
 
     Python floats and integers give float32 and int32 (see `lamina.default_dtypes`); a number alone is weak; NumPy
     arrays keep their type. TypeError for anything else, OverflowError for numbers that `dtype` does not hold, ValueError
-    for ``copy=False`` where a copy is needed.
+    for ``copy=False`` where a copy is needed. Arrays lie by rows: an `order` of columns is not supported.
     """
-    t = asarray(object, dtype, copy, device=device)
+    t = asarray(object, dtype, order, copy=copy, device=device)
     if t.ndim < ndmin:
         t = reshape(t, (1,) * (ndmin - t.ndim) + t.shape)
     return _core.set_weak(t, t.weak_type and dtype is None)
 
 
-def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any = None) -> Tensor:
+def asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
+) -> Tensor:
     """As `array`; a Tensor of the wanted type is returned as it is, unless ``copy=True``.
 
     With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy,
     as it does where they are to be on another device.
     """
+    _check_order(order, "asarray")
     is_tensor = isinstance(a, Tensor)
     if copy is False and is_tensor and device is not None and _devices.of(a) != _devices.find(device):
         raise ValueError(
@@ -91,8 +107,9 @@ def _as_exporter(a: Any) -> Any:
         return a
 
 
-def copy(a: Any) -> Tensor:
+def copy(a: Any, order: str | None = "K") -> Tensor:
     """A Tensor with its own value."""
+    _check_order(order, "copy")
     return _core.copy(to_tensor(a))
 
 
@@ -163,7 +180,9 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
     return _filled_like(1, a, dtype, shape, device)
 
 
-empty_like = zeros_like
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
+    """`zeros_like`: nothing is left unwritten."""
+    return zeros_like(prototype, dtype, shape, device=device)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:

@@ -191,9 +191,9 @@ def trunc(x: Any) -> Tensor:
 fix = trunc
 
 
-def round(x: Any, decimals: int = 0) -> Tensor:
-    """x rounded to `decimals` digits, ties to even."""
-    t, decimals = to_tensor(x), operator.index(decimals)
+def round(a: Any, decimals: int = 0, out: Any = None) -> Tensor:
+    """a rounded to `decimals` digits, ties to even."""
+    t, decimals = to_tensor(a), operator.index(decimals)
     if t.dtype.kind in "biu":
         if decimals < 0:
             raise NotImplementedError("integers cannot be rounded to negative decimals")
@@ -422,19 +422,7 @@ def hypot(x1: Any, x2: Any) -> Tensor:
 
 def logaddexp(x1: Any, x2: Any) -> Tensor:
     """log(exp(x1) + exp(x2)) without overflow; of complex numbers the principal value."""
-    a, b = promote_inexact(x1, x2)
-    if a.dtype.kind != "c":
-        return log_add_exp(a, b)
-    first = compare(real(a), real(b), "GE")
-    large, other = select(first, a, b), select(first, b, a)
-    same = compare(a, b, "EQ")  # infinities too, whose difference is none
-    apart = select(same, 0.0, other - large)
-    out = large + log1p(exp(apart))
-    nothing = compare(real(large), -math.inf, "EQ")
-    out = select(nothing, large, out)
-    angle = imag(out)
-    turns = ew("floor", (angle + math.pi) / (2 * math.pi))  # into (-pi, pi]
-    return select(compare(turns, 0.0, "EQ"), out, real(out) + 1j * (angle - turns * (2 * math.pi)))
+    return log_add_exp(*promote_inexact(x1, x2))
 
 
 def logaddexp2(x1: Any, x2: Any) -> Tensor:
@@ -703,12 +691,19 @@ def _as(value: Any, like: Tensor) -> Tensor:
 
 
 @recording("select", "biufc")
-def where(condition: Any, x: Any = None, y: Any = None, *, size: int | None = None) -> Any:
-    """x where the condition is non-zero, else y; with the condition alone, its `nonzero`."""
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """x where the condition is non-zero, else y; with the condition alone, its `nonzero` with size and fill_value."""
     if x is None and y is None:
         from lamina.numpy._sorting import nonzero
 
-        return nonzero(condition, size=size)
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ValueError("where needs both x and y, or neither")
     return select(_truth(condition), x, y)

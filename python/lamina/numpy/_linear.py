@@ -166,7 +166,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]), ((), ()), preferred_element_type, precision)
 
 
-def outer(a: Any, b: Any) -> Tensor:
+def outer(a: Any, b: Any, out: Any = None) -> Tensor:
     """All products of the elements of two flattened arrays."""
     x, y = map(ravel, as_operands(a, b))
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
@@ -516,8 +516,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Tensor:
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
-    """The m-th derivative of a polynomial, highest power first."""
-    t, m = to_tensor(p), operator.index(m)
+    """The m-th derivative of a polynomial, highest power first, in floats."""
+    (t,), m = promote_inexact(p), operator.index(m)
     if m < 0:
         raise ValueError(f"polyder needs an order that is not negative, not {m}: polyint integrates")
     for _ in range(min(m, t.size)):

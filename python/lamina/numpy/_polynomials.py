@@ -88,10 +88,10 @@ def polyfit(
 
     deg = operator.index(deg)
     xs, ys = promote_inexact(x, y)
-    if xs.ndim != 1 or ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0] or deg < 0:
-        raise TypeError(
-            f"polyfit needs x [n], y [n] or [n, k] and deg >= 0, not {xs.shape}, {ys.shape} and {deg}"
-        )
+    if deg < 0:
+        raise ValueError(f"polyfit: expected deg >= 0, not {deg}")
+    if xs.ndim != 1 or ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0]:
+        raise TypeError(f"polyfit needs x [n] and y [n] or [n, k], not {xs.shape} and {ys.shape}")
     if rcond is None:
         rcond = xs.size * float(lnp.finfo(xs.dtype).eps)
     lhs, rhs = lnp.vander(xs, deg + 1), ys
@@ -125,7 +125,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Tensor:
     """The zeros of a polynomial, complex, as the eigenvalues of its companion matrix.
 
     Leading and trailing zeros are left out (the latter are zeros of the polynomial), for which the values must be
-    known (TypeError inside a jit or vmap); without `strip_zeros` the first coefficient must not be 0.
+    known (TypeError inside a jit or vmap); without `strip_zeros` there is a NaN at the end for each leading one.
     """
     from lamina import numpy as lnp
     from lamina.numpy._common import host
@@ -143,7 +143,15 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Tensor:
     n = t.size - 1
     kind = "complex128" if t.dtype in ("float64", "complex128") else "complex64"
     found = zeros((0,), kind)
-    if n > 0:
+    if n > 0 and not strip_zeros:
+        leading = lnp.cumprod(t == 0).sum()
+        turned = lnp.where(leading > n, lnp.eye(n + 1, dtype=t.dtype)[0], lnp.roll(t, -leading))
+        companion = lnp.eye(n, k=-1, dtype=t.dtype).at[0].set(-turned[1:] / turned[0])
+        # Behind the others are the zeros that the leading ones make where they come last.
+        values = lnp.linalg.eigvals(companion).astype(kind)
+        values = values[lnp.argsort(values == 0, stable=True)]
+        found = lnp.where(lnp.arange(n) < n - leading, values, complex(math.nan, math.nan))
+    elif n > 0:
         companion = lnp.eye(n, k=-1, dtype=t.dtype).at[0].set(-t[1:] / t[0])
         found = lnp.linalg.eigvals(companion).astype(kind)
     return concatenate([found, zeros((trailing,), kind)])

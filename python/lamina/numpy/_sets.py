@@ -45,8 +45,11 @@ def unique(
     equal_nan: bool = True,
     size: int | None = None,
     fill_value: Any = None,
+    sorted: bool = True,
 ) -> Any:
-    """The different elements, sorted, with the positions asked for (int32).
+    """The different elements, sorted (without `sorted` in any order, which is the same), with the positions asked for.
+
+    The positions are int32.
 
     With `size` that many of them, cut or filled with `fill_value` (the least element where it is None), which also
     works inside a trace; without it TypeError there. With `axis`, slices take the place of elements.

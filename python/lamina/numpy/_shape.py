@@ -234,7 +234,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None, *, casting
 concat = concatenate
 
 
-def stack(arrays: Any, axis: int = 0, dtype: Any = None, *, casting: str = "unsafe") -> Tensor:
+def stack(
+    arrays: Any, axis: int = 0, out: Any = None, dtype: Any = None, *, casting: str = "unsafe"
+) -> Tensor:
     """Arrays of one shape joined along a new axis."""
     ts = _sequence(arrays, "stack", dtype, casting)
     for t in ts:

@@ -205,11 +205,11 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 # --- searching ---
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> tuple[Tensor, ...]:
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = 0) -> tuple[Tensor, ...]:
     """Indices of the non-zero elements, one int32 array per dimension.
 
-    With `size` that many (cut, or filled with `fill_value`), which also works inside a trace; else TypeError
-    there.
+    With `size` that many (cut, or filled with `fill_value`, a tuple of which has one for each dimension), which also
+    works inside a trace; else TypeError there.
     """
     t = to_tensor(a)
     if t.ndim == 0:
@@ -217,14 +217,17 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> t
     if size is None:
         values = _core.value_of(with_values(t, "nonzero"))
         return tuple(astype(i, "int32") for i in true_places(compare(values, 0, "NE")))
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * t.ndim
+    if len(fills) != t.ndim:
+        raise ValueError(f"nonzero: fill_value has {len(fills)} entries for {t.ndim} dimensions")
     mask = ravel(e.logical_or(t, False))
     counts = cumsum(mask)
     flat = searchsorted(counts, iota("int32", [size], 0) + 1)
     inside = compare(flat, t.size, "LT")
     out, rest = [], flat
-    for n in t.shape[::-1]:
+    for n, fill in zip(t.shape[::-1], fills[::-1]):
         rest, index = ew("divide", rest, max(n, 1)), ew("remainder", rest, max(n, 1))
-        out.append(select(inside, index, 0 if fill_value is None else fill_value))
+        out.append(select(inside, index, 0 if fill is None else fill))
     return tuple(out[::-1])
 
 
@@ -248,7 +251,13 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 def compress(
-    condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    out: Any = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
 ) -> Tensor:
     """The slices along an axis where the 1-d condition is non-zero.
 

@@ -42,13 +42,18 @@ def vectorize(
 
     `signature`: the trailing dimensions that one call takes and gives, as in ``"(n,m),(m)->(n)"``; without it, scalars.
     `excluded`: numbers and names of arguments that pass as they are. The function has the derivatives and the bits of
-    a loop. ValueError where shapes do not fit the signature. Without `pyfunc`: a decorator.
+    a loop, and gives any container of arrays. ValueError where shapes do not fit the signature. Without `pyfunc`: a
+    decorator.
     """
     if pyfunc is None:
         return functools.partial(vectorize, excluded=excluded, signature=signature)
     left_out = set(excluded)
     if any(not isinstance(e, (int, str)) or e is True for e in left_out):
         raise TypeError(f"excluded holds numbers and names of arguments, not {left_out}")
+    if any(isinstance(e, int) and e < 0 for e in left_out):
+        raise ValueError(
+            f"excluded={left_out} contains negative numbers: arguments are counted from the first"
+        )
     inputs = outputs = None
     if signature is not None:
         text = signature.replace(" ", "")
@@ -61,6 +66,7 @@ def vectorize(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina._transforms import vmap
         from lamina.lax import broadcast_shapes
+        from lamina.tree import tree_map
 
         passed = {k: v for k, v in kwargs.items() if k in left_out}
         named = [k for k in kwargs if k not in left_out]
@@ -109,12 +115,6 @@ def vectorize(
             else:
                 f = vmap(f, in_axes=axes)
         values = [squeeze(t, tuple(d for d, n in enumerate(loop) if n == 1)) for t, loop in zip(ts, loops)]
-        out = f(*values)
-        if not single:
-            return out if isinstance(out, tuple) else to_tensor(out)
-        widened = [
-            expand_dims(to_tensor(r), tuple(single)) for r in (out if isinstance(out, tuple) else (out,))
-        ]
-        return tuple(widened) if isinstance(out, tuple) else widened[0]
+        return tree_map(lambda r: expand_dims(to_tensor(r), tuple(single)), f(*values))
 
     return wrapped

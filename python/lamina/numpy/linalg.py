@@ -21,7 +21,15 @@ from lamina._tensor import describe, to_tensor
 from lamina.lax import linalg as lax_linalg
 from lamina.lax.linalg import LinAlgError, adjoint, transposed
 from lamina.numpy import _linear, _reductions, _shape
-from lamina.numpy._common import canonical_axes, canonical_axis, inexact, items_of, promote, promote_inexact
+from lamina.numpy._common import (
+    canonical_axes,
+    canonical_axis,
+    default_int,
+    inexact,
+    items_of,
+    promote,
+    promote_inexact,
+)
 from lamina.numpy._creation import copy, eye
 from lamina.numpy._dtypes import finfo
 from lamina.numpy._elementwise import abs as abs_
@@ -225,7 +233,8 @@ def lstsq(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(x, squared residuals, rank, singular values): the shortest x for which |b - a x| is least.
 
-    Residuals are NaN, or an empty array with `numpy_resid` (not inside jit), where a has not full column rank.
+    With `numpy_resid` (not inside jit) residuals are an empty array where a has not full column rank or no more rows
+    than columns.
     """
     (x, *_), _ = lax_linalg.matrices("lstsq", a)
     x, y = promote_inexact(x, b)
@@ -239,11 +248,8 @@ def lstsq(
     rank = _reductions.sum(s > cutoff * _reductions.max(s, initial=0), dtype="int32")
     residuals = right - matmul(x, found)
     squares = _reductions.sum(_square_sizes(residuals), 0)
-    if numpy_resid:
-        if m <= n or int(rank) < n:
-            squares = getitem(squares, slice(0, 0))
-    else:
-        squares = where(rank == n, squares, math.nan)
+    if numpy_resid and (m <= n or int(rank) < n):
+        squares = getitem(squares, slice(0, 0))
     return (reshape(found, (n,)) if y.ndim == 1 else found), squares, rank, s
 
 
@@ -447,7 +453,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         )
     t = to_tensor(M)
     if t.ndim < 2:
-        return _reductions.any(t != 0).astype("int32")
+        return _reductions.any(t != 0).astype(default_int())
     (x,), _ = lax_linalg.matrices("matrix_rank", t)
     s = abs_(eigvalsh(x)) if hermitian else svdvals(x)
     if tol is None:
@@ -455,7 +461,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         tol = getitem(to_tensor(_cutoff(x, rtol)), (Ellipsis, None)) * largest
     else:
         tol = getitem(to_tensor(tol), (Ellipsis, None))
-    return _reductions.sum(s > tol, -1, dtype="int32")
+    return _reductions.sum(s > tol, -1, dtype=default_int())
 
 
 # --- products, as the array API has them ---

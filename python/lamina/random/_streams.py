@@ -512,10 +512,12 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> T
 
     With `independent` every line along the axis has an order of its own. ValueError for an axis that there is not.
     """
+    from lamina.numpy import arange
+
     k, t = _check_key(key), _count_or_array(x, "permutation")
     axis = axis_of(axis, 1 if isinstance(t, int) else t.ndim)
     if isinstance(t, int):
-        return _shuffled(k, lax.iota("int32", max(t, 0)), 0)
+        return _shuffled(k, arange(max(t, 0)), 0)
     if independent or t.ndim == 1 or not t.size:
         return _shuffled(k, t, axis)
     return _take(t, _shuffled(k, lax.iota("int32", t.shape[axis]), 0), axis)

@@ -131,9 +131,15 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
 
 
 def _several(
-    f: Any, x: Any, type: int, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None
+    f: Any,
+    x: Any,
+    type: int,
+    s: int | Sequence[int] | None,
+    axes: int | Sequence[int] | None,
+    norm: str | None,
 ) -> Tensor:
     t = inexact(x)
+    s, axes = ([v] if isinstance(v, int) else v for v in (s, axes))
     if s is not None and axes is None and len(s) > t.ndim:
         raise ValueError(
             f"{f.__name__}: when s is given and axes are not, s has at most one size per dimension, not {len(s)} for "
@@ -152,8 +158,8 @@ def _several(
 def dctn(
     x: Any,
     type: int = 2,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    s: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Tensor:
     """`dct` along several axes (all unless told), cut or filled with zeros to the sizes `s`."""
@@ -163,8 +169,8 @@ def dctn(
 def idctn(
     x: Any,
     type: int = 2,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    s: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Tensor:
     """The inverse of `dctn`."""

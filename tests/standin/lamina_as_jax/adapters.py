@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -597,12 +598,15 @@ def finfo(dtype: Any) -> Any:
 
 def einsum(*operands: Any, _dot_general: Any = None, **options: Any) -> Any:
     """NotImplementedError with a product of the user's own."""
-    if (
-        _dot_general is not None
-        and getattr(_dot_general, "__wrapped__", _dot_general) is not lm.lax.dot_general
-    ):
+    if _dot_general is not None and inspect.unwrap(_dot_general) is not inspect.unwrap(lm.lax.dot_general):
         raise NotImplementedError("einsum computes its products itself: it takes no function for them")
     return wrapped(lm.numpy.einsum)(*operands, **options)
+
+
+def einsum_path(*args: Any, **options: Any) -> tuple[list[tuple[int, ...]], str]:
+    """The products alone, without the name that NumPy writes before them."""
+    path, table = wrapped(lm.numpy.einsum_path)(*args, **options)
+    return path[1:], table
 
 
 def istft(*args: Any, **kwargs: Any) -> Any:

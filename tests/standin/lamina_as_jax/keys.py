@@ -20,7 +20,7 @@ from lamina import random, ref
 from lamina._core import Tensor
 from lamina.tree import TreeDef, tree_children
 
-from lamina_as_jax import messages, settings, types64
+from lamina_as_jax import messages, settings, strictness, types64
 from lamina_as_jax.avals import Float0, ShapedArray
 
 
@@ -649,4 +649,7 @@ def drawn_by(method: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def lax_names() -> dict[str, Any]:
-    return {n: each_word(types64.wrapped(getattr(lm.lax, n))) for n in LAX if hasattr(lm.lax, n)}
+    strict = strictness.LAX
+    return {
+        n: each_word(strict.get(n) or types64.wrapped(getattr(lm.lax, n))) for n in LAX if hasattr(lm.lax, n)
+    }

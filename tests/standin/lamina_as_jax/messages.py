@@ -239,6 +239,19 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: f"{m[1]} got incompatible shapes for broadcasting: {_sizes(m[2])}, {_sizes(m[3])}.", _TypeAndValue),
     (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
      r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
+    (r"^matmul: the last dimension of \(.*?\) has size (\d+), but dimension \d+ of \(.*?\) has size (\d+)"
+     r"|^dot_general\(.*?\): contracting dimension \d+ of the left side has size (\d+) but dimension \d+ of the right "
+     r"side has size (\d+)",
+     lambda m: "dot_general requires contracting dimensions to have the same shape, got "
+     f"({m[1] or m[3]},) and ({m[2] or m[4]},).", _TypeAndValue),
+    (r"^lax\.dot cannot multiply",
+     "jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched products.", _TypeAndValue),
+    (r"^reshape\(.*?\): shape \[(.*?)\] has the negative dimension",
+     lambda m: f"reshape new_sizes must all be positive, got {_sizes(m[1])}.", _TypeAndValue),
+    (r"^(?:dynamic_)?slice\(.*?\): (?:the range|slice size) .* is not within its size",
+     "slice slice_sizes must be less than or equal to operand shape", _TypeAndValue),
+    (r"^(\(.*?\)) is not a permutation of the \d+ dimensions",
+     r"transpose permutation isn't a permutation of operand dimensions, got permutation \1.", _TypeAndValue),
     (r"only an integer scalar can be an index, not", "Only integer scalar arrays can be converted to a scalar index."),
     (r"only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
     (r"the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
@@ -510,6 +523,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
     # Functions of arrays
     (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
+    (r"^(\w+) is not defined for complex\d+ elements", r"\1 does not support complex-valued inputs.", _TypeAndValue),
     (r"^x0 and b have different structures", "x0 and b must have matching tree structure."),
     (r"^map_coordinates has the orders 0 and 1", "jax.scipy.ndimage.map_coordinates currently requires order<=1"),
     (r"^args is a tuple of further arguments of the function, not (.*)",

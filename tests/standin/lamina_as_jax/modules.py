@@ -176,7 +176,7 @@ def install() -> None:
         "jax.lax",
         [lax],
         {
-            "dtype": np.dtype,
+            "dtype": types64.dtype_of,
             "index_take": adapters.index_take,
             "fori_loop": adapters.fori_loop,
             "create_token": avals.create_token,
@@ -262,6 +262,7 @@ def _jax() -> None:
 def _numpy() -> None:
     own = {**strictness.products(lnp), **scalars.table(), **keys.numpy_names(), "finfo": adapters.finfo}
     own["einsum"] = strictness.asking(adapters.einsum)
+    own["einsum_path"] = adapters.einsum_path
     own.update(vectorize=adapters.making(lnp.vectorize))
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)

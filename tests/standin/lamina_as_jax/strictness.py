@@ -13,7 +13,7 @@ import numpy as np
 from lamina import _core
 from lamina._core import Tensor
 
-from lamina_as_jax import settings, types64
+from lamina_as_jax import messages, settings, types64
 from lamina_as_jax.avals import FLOAT0
 
 
@@ -106,16 +106,67 @@ def _same_types(name: str) -> Callable[..., Any]:
     inner = types64.wrapped(getattr(lm.lax, name))
 
     @functools.wraps(inner)
-    def call(x: Any, y: Any, **options: Any) -> Any:
-        # Not what stands for a number while it is watched what a function reads.
-        known = [v for v in (x, y) if _known(v) and issubclass(type(v), _KINDS)]
-        dtypes = [_dtype(v) for v in known if getattr(v, "dtype", FLOAT0).kind in "biufcV"]
-        if len(set(dtypes)) > 1 and FLOAT0 not in dtypes:
+    def call(*operands: Any, **options: Any) -> Any:
+        dtypes = _types_apart(operands)
+        if dtypes:
             raise TypeError(
-                f"lax.{name} requires arguments to have the same dtypes, got {dtypes[0]}, {dtypes[1]}. (Tip: jnp.{name} "
-                "is a similar function that does automatic type promotion on inputs)."
+                f"lax.{name} requires arguments to have the same dtypes, got {', '.join(map(str, dtypes))}. (Tip: "
+                f"jnp.{name} is a similar function that does automatic type promotion on inputs)."
             )
-        return inner(x, y, **options)
+        return inner(*operands, **options)
+
+    return call
+
+
+def _types_apart(operands: Iterable[Any]) -> list[np.dtype[Any]]:
+    """The element types of operands, unless they are one."""
+    # Not what stands for a number while it is watched what a function reads.
+    known = [v for v in operands if _known(v) and issubclass(type(v), _KINDS)]
+    dtypes = [_dtype(v) for v in known if getattr(v, "dtype", FLOAT0).kind in "biufcV"]
+    return dtypes if len(set(dtypes)) > 1 and FLOAT0 not in dtypes else []
+
+
+@functools.wraps(lm.lax.pad)
+def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
+    """TypeError for a value of another type."""
+    if dtypes := _types_apart((operand, padding_value)):
+        raise TypeError(f"pad operand and padding_value must be same dtype: got {dtypes[0]} and {dtypes[1]}.")
+    return types64.wrapped(lm.lax.pad)(operand, padding_value, padding_config)
+
+
+@functools.wraps(lm.lax.concatenate)
+def concatenate(operands: Any, dimension: int) -> Any:
+    """TypeError for a dimension counted from the last."""
+    if dimension < 0:
+        shapes = ", ".join(str(np.shape(x)) for x in operands)
+        raise TypeError(f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.")
+    return types64.wrapped(lm.lax.concatenate)(operands, dimension)
+
+
+def _running(name: str) -> Callable[..., Any]:
+    """A running sum or the like: of numbers, along an axis counted from the first."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+
+    @functools.wraps(inner)
+    def call(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        if axis < 0:
+            raise ValueError(f"axis {axis}: XLA operations do not allow negative axes")
+        if _known(operand) and _dtype(operand).kind == "b":
+            raise TypeError(f"{name} does not accept dtype bool. Accepted dtypes are subtypes of number.")
+        return inner(operand, axis, reverse)
+
+    return call
+
+
+def _largest(name: str, refused: str, error: str) -> Callable[..., Any]:
+    """The largest or least elements and their places, in a list."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+
+    @functools.wraps(inner)
+    def call(operand: Any, *args: Any, **options: Any) -> list[Any]:
+        if _known(operand) and _dtype(operand).kind in refused:
+            raise ValueError(error)
+        return list(inner(operand, *args, **options))
 
     return call
 
@@ -174,7 +225,7 @@ def operators() -> None:
     def product(x: Any, y: Any) -> Any:
         return plain(x, y) if settings.default_precision() is None else matmul(x, y)
 
-    Tensor.__matmul__ = product
+    Tensor.__matmul__ = messages.telling(product)
 
 
 LAX: dict[str, Any] = {
@@ -183,6 +234,12 @@ LAX: dict[str, Any] = {
         for n in ("add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "ge", "gt", "le", "lt")
     },
     "reduce_sum": reduce_sum,
+    "clamp": _same_types("clamp"),
+    "pad": pad,
+    "concatenate": concatenate,
+    **{n: _running(n) for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
+    "top_k": _largest("top_k", "c", "top_k is not compatible with complex inputs."),
+    **{n: _largest(n, "biuc", "operand must be a floating type") for n in ("approx_max_k", "approx_min_k")},
 }
 
 

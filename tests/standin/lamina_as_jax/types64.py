@@ -43,7 +43,8 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Sets ``jax_enable_x64``: Lamina's default types follow it."""
     _State.x64 = bool(on)
-    _core.set_default_types(*(("float64", "int64") if on else ("float32", "int32")), wide=False)
+    usual = ("float64", "int64") if on else ("float32", "int32")
+    _core.set_default_types(*usual, wide=False, for_integers=False)
 
 
 @contextlib.contextmanager
@@ -63,6 +64,14 @@ def narrowed(name: str) -> str:
 def canonical(dtype: Any) -> np.dtype[Any]:
     """An element type as JAX canonicalises it."""
     return np.dtype(narrowed(dtypes.name_of(float if dtype is None else dtype)))
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """The element type of a value, or that a type or its name stands for."""
+    if isinstance(x, (type, str, np.dtype)):
+        return canonical(x)
+    found = getattr(x, "dtype", None)
+    return canonical(type(x) if found is None else getattr(found, "name", found))
 
 
 # --- what enters ---
@@ -175,41 +184,6 @@ def result(x: Any) -> Any:
     return x
 
 
-# Functions whose numbers of elements are of the default type of integers.
-_NUMBERING = frozenset(
-    (
-        *("argmax", "argmin", "nanargmax", "nanargmin", "argsort", "argpartition", "argwhere", "nonzero"),
-        *(
-            "flatnonzero",
-            "lexsort",
-            "unique",
-            "unique_all",
-            "unique_counts",
-            "unique_inverse",
-            "tril_indices",
-        ),
-        *("triu_indices", "tril_indices_from", "triu_indices_from", "diag_indices", "diag_indices_from"),
-        *("permutation", "categorical", "where", "mask_indices"),
-    )
-)
-
-
-def numbering(name: str, args: Any, out: Any) -> Any:
-    """Numbers of elements, which Lamina gives as int32, as int64 under x64; elements of arguments stay."""
-    if not _State.x64 or name not in _NUMBERING or (name == "where" and len(args) > 1):
-        return out
-    if name == "permutation" and np.ndim(args[1]):
-        return out
-    own = "int32" if name.startswith("unique") and getattr(args[0], "dtype", None) == "int32" else None
-    parts = out if isinstance(out, tuple) else (out,)
-    wide = [
-        x.astype("int64") if x.dtype == "int32" and not (own and i == 0) else x for i, x in enumerate(parts)
-    ]
-    if not isinstance(out, tuple):
-        return wide[0]
-    return type(out)(*wide) if hasattr(out, "_fields") else tuple(wide)
-
-
 def keeps_wide(args: Any) -> bool:
     """Whether there are arrays of 64 bits among arguments though there are none: made under enable_x64, they stay so."""
     return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
@@ -291,9 +265,46 @@ def called(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         _State.evaluator = evaluator
 
 
+# Functions that give places and counts, which are default integers: which of their results.
+_ALL, _BEHIND = slice(0, None), slice(1, None)
+_PLACES = {
+    **dict.fromkeys(
+        ("argmax", "argmin", "argsort", "argwhere", "categorical", "flatnonzero", "lexsort"), _ALL
+    ),
+    **dict.fromkeys(("nanargmax", "nanargmin", "nonzero", "tril_indices", "triu_indices"), _ALL),
+    **dict.fromkeys(("tril_indices_from", "triu_indices_from", "diag_indices", "diag_indices_from"), _ALL),
+    **dict.fromkeys(("argpartition", "mask_indices"), _ALL),
+    **dict.fromkeys(
+        ("intersect1d", "mode", "unique", "unique_all", "unique_counts", "unique_inverse"), _BEHIND
+    ),
+    "vq": slice(0, 1),
+}
+
+
+def _of_places(f: Any) -> slice | None:
+    """Which results of `f` are default integers; not of `lax`, which is told their type."""
+    name = getattr(f, "__name__", "")
+    if name in _PLACES and not str(getattr(f, "__module__", "")).startswith("lamina.lax"):
+        return _PLACES[name]
+    return None
+
+
+def _widened(out: Any, which: slice) -> Any:
+    def wide(x: Any) -> Any:
+        narrow = type(x) is Tensor and x.dtype.name == "int32"
+        return _core.elementwise("convert", x, dtype="int64") if narrow else x
+
+    if not isinstance(out, tuple):
+        return out if which.start else wide(out)
+    numbers = range(len(out))[which]
+    parts = [wide(x) if i in numbers else x for i, x in enumerate(out)]
+    return type(out)(*parts) if hasattr(out, "_fields") else tuple(parts)
+
+
 def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` with JAX's types at its boundary."""
 
+    places = _of_places(f)
     converts = getattr(f, "__name__", "") in _CONVERTING
     asks_for_type = getattr(f, "__name__", "").strip("_") == "astype"
 
@@ -317,7 +328,10 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
-        out = numbering(getattr(f, "__name__", ""), args, out)
+        if _State.x64 and places is not None:
+            out = _widened(out, places)
+        elif _State.x64 and type(out) is tuple and getattr(f, "__name__", "") == "where":
+            out = _widened(out, _ALL)  # of a condition alone
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
             return out

@@ -379,8 +379,14 @@ def eigh_tridiagonal(
     n = x.shape[-1]
     if x.ndim < 1 or y.shape != (*x.shape[:-1], max(n - 1, 0)):
         raise LinAlgError(f"eigh_tridiagonal: {describe(x)} and {describe(y)} are no two diagonals")
-    if select not in ("a", "i"):
-        raise NotImplementedError(f"eigh_tridiagonal: select is 'a' or 'i', not {select!r}")
+    if select not in ("a", "i", "v"):
+        raise ValueError(f"eigh_tridiagonal: select is 'a' or 'i', not {select!r}")
+    if select == "v":
+        raise NotImplementedError(
+            "eigh_tridiagonal: how many values lie in a range is not known in advance; select 'i'"
+        )
+    if select == "i" and select_range is None:
+        raise ValueError("eigh_tridiagonal: select 'i' needs a select_range of the first and the last index")
     a = _diagonal(x, 0, n) + _diagonal(y, 1, n) + _diagonal(conj(y), -1, n)
     part = slice(None) if select == "a" else slice(int(select_range[0]), int(select_range[1]) + 1)
     if eigvals_only:
@@ -447,8 +453,16 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Tensor, Tensor]:
 
 def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """H, zero below its first subdiagonal, or (H, Q) with a = Q H Q^H if `calc_q`. No derivative."""
-    h, q = lax_linalg.hessenberg_factors(a)
-    return (h, q) if calc_q else h
+    packed, scales = lax_linalg.hessenberg(a)
+    h = triu(packed, -1)
+    if not calc_q:
+        return h
+    n = h.shape[-1]
+    q = broadcast(eye(n, dtype=h.dtype), h.shape)
+    if n > 1:
+        inner = lax_linalg.householder_product(packed[..., 1:, :-1], scales)
+        q = q.at[..., 1:, 1:].set(inner)
+    return h, q
 
 
 def polar(
@@ -466,6 +480,8 @@ def polar(
     """
     if side not in ("right", "left"):
         raise ValueError(f"polar: side is 'right' or 'left', not {side!r}")
+    if method not in ("qdwh", "svd"):
+        raise ValueError(f"polar: method is 'qdwh' or 'svd', not {method!r}")
     (x,), wanted = lax_linalg.matrices("polar", a)
     tall = x if side == "right" else adjoint(x)
     # A positive factor of deficient rank has only the derivative of the singular vectors.
@@ -506,7 +522,9 @@ def _polar_rule() -> Any:
 
 
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Tensor:
-    """X with A X + X B = C, by Schur forms."""
+    """X with A X + X B = C, by Schur forms, whichever of the methods "schur" and "eigen" is asked for."""
+    if method not in ("schur", "eigen"):
+        raise ValueError(f"solve_sylvester: method is 'schur' or 'eigen', not {method!r}")
     return lax_linalg.sylvester(A, B, C)
 
 

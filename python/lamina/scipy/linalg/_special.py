@@ -169,7 +169,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Tensor:
         raise ValueError(f"dft: dtype is a complex type, not {dtypes.name_of(dtype)}")
     n = _rows(n, "dft")
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
-    roots = array([complex(*_root(k, n)) / divisor for k in range(n)], dtype or "complex64")
+    roots = array([complex(*_root(k, n)) / divisor for k in range(n)], dtype or complex)
     i, j = (at.astype("int64") for at in _places(n, n))
     return _by_index(roots, i * j % max(n, 1))
 
@@ -186,7 +186,7 @@ def hadamard(n: int, dtype: Any = int) -> Tensor:
     if n & (n - 1):
         raise ValueError(f"hadamard: n is a power of two, not {n}")
     i, j = _places(n, n)
-    return (1 - 2 * (bitwise_count(i & j).astype("int32") & 1)).astype("int32" if dtype is int else dtype)
+    return (1 - 2 * (bitwise_count(i & j).astype("int32") & 1)).astype(dtype)
 
 
 def helmert(n: int, full: bool = False) -> Tensor:

@@ -237,6 +237,9 @@ def stft(
     t = inexact(x)
     axis = canonical_axis(axis, t.ndim)
     t = lnp.moveaxis(t, axis, -1)
+    if t.size == 0:
+        nothing = lnp.zeros(lnp.shape(x), lnp.finfo(t.dtype).dtype)
+        return nothing, nothing, lnp.astype(nothing, lnp.result_type(t, "complex64"))
     made = _Spectrum(
         t.dtype, t.shape[-1], fs, window, nperseg, noverlap, nfft, detrend, return_onesided, "spectrum"
     )
@@ -268,7 +271,7 @@ def csd(
     """(frequencies, cross spectral density of two signals), which lies along `axis`; the shorter is filled with zeros.
 
     The mean (or "median", without its bias) over segments as in `stft`. `scaling` is "density" (per frequency) or
-    "spectrum". With `y` None that of x with itself, which is real.
+    "spectrum". With `y` None that of x with itself, which is real. Of nothing there is nothing.
     """
     a, b = promote_inexact(x, x if y is None else y)
     axis = canonical_axis(axis, a.ndim)
@@ -277,6 +280,10 @@ def csd(
             f"csd: signals of shapes {a.shape} and {b.shape} have different numbers of dimensions"
         )
     a, b = lnp.moveaxis(a, axis, -1), lnp.moveaxis(b, axis, -1)
+    if a.size == 0 or b.size == 0:
+        shape = (*lnp.broadcast_shapes(a.shape[:-1], b.shape[:-1]), min(a.shape[-1], b.shape[-1]))
+        nothing = lnp.moveaxis(lnp.zeros(shape, lnp.finfo(a.dtype).dtype), -1, axis)
+        return nothing, nothing if y is None else lnp.astype(nothing, lnp.result_type(a, "complex64"))
     n = max(a.shape[-1], b.shape[-1])
     a, b = (lnp.pad(t, [(0, 0)] * (t.ndim - 1) + [(0, n - t.shape[-1])]) for t in (a, b))
     made = _Spectrum(a.dtype, n, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling)

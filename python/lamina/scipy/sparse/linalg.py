@@ -31,8 +31,9 @@ def _linear_map(A: Any, unravel: Callable[[Tensor], Any], what: str) -> _Map:
     if callable(A):
         return lambda v: ravel_pytree(A(unravel(v)))[0]
     if len(getattr(A, "shape", ())) != 2 or A.shape[0] != A.shape[1]:
-        given = f"shape {A.shape}" if hasattr(A, "shape") else type(A).__name__
-        raise ValueError(f"{what} is a square matrix or a function that applies one, not {given}")
+        shaped = hasattr(A, "shape")
+        given, error = (f"shape {A.shape}", ValueError) if shaped else (type(A).__name__, TypeError)
+        raise error(f"{what} is a square matrix or a function that applies one, not {given}")
     return lambda v: ravel_pytree(A @ unravel(v))[0]
 
 

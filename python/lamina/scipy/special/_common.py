@@ -54,11 +54,12 @@ def differentiable(*partials: Callable[..., Any] | None) -> Callable[[Callable[.
     return lambda fun: Differentiable(fun, partials)
 
 
-def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
+def in_float64(f: Callable[..., Any], complex_too: bool = False) -> Callable[..., Any]:
     """Decorator: `f` on arguments broadcast and converted to float64; the result in their common float type.
 
     So results of narrower types are rounded once. Arguments, by place or name, are numbers or arrays of real numbers;
-    TypeError for complex ones. Other keyword arguments pass as they are.
+    TypeError for complex ones, or complex128 instead of float64 if `complex_too`. Other keyword arguments pass as they
+    are.
     """
     names = f.__code__.co_varnames[: f.__code__.co_argcount]
 
@@ -72,11 +73,12 @@ def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
             return f(**kwargs)  # a TypeError that names what is missing
         ts = promote_inexact(*args)
         dtype, weak = ts[0].dtype.name, all(t.weak_type for t in ts)
-        if ts[0].dtype.kind == "c":
+        if ts[0].dtype.kind == "c" and not complex_too:
             raise TypeError(f"{f.__name__} is not defined for {dtype} elements")
+        widest = "complex128" if ts[0].dtype.kind == "c" else "float64"
         exact = dtype == "float64"  # numbers keep their bits beside float64
         wide = [
-            scalar(float(a), "float64") if exact and type(a) in (int, float) else astype(t, "float64")
+            scalar(float(a), "float64") if exact and type(a) in (int, float) else astype(t, widest)
             for a, t in zip(args, ts)
         ]
         out = f(*broadcast_all(*wide), **kwargs)
@@ -114,6 +116,8 @@ def of_order(f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Tens
         order, (x,) = to_tensor(n), promote_inexact(x)
         if x.dtype.kind == "c" or order.dtype.kind == "c":
             raise TypeError(f"{f.__name__} is not defined for complex elements")
+        if order.dtype.kind in "bu":  # which -1 does not fit
+            order = astype(ew("minimum", order, 2**31 - 1) if order.dtype.itemsize > 2 else order, "int32")
         if order.dtype.kind == "f":
             if _core.differentiated(order):
                 raise NotImplementedError(
@@ -135,7 +139,7 @@ def number(value: float, like: Tensor) -> Tensor:
 
 def safe(x: Tensor, ok: Tensor, instead: float) -> Tensor:
     """x where `ok`, else a harmless value, for branches that are not taken."""
-    return select(ok, x, number(instead, x))
+    return select(ok, x, full_of(float(instead), x.dtype.name, x.shape))
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:

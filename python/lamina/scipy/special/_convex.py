@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from lamina import nn
 from lamina._core import Tensor
 from lamina.nn import logsumexp
 from lamina.numpy import _elementwise as np_
-from lamina.numpy._common import compare, ew, floating, inexact, select
-from lamina.scipy.special._common import differentiable, in_float64, in_own_type, safe
+from lamina.numpy._common import compare, ew, floating, inexact, promote_inexact, select
+from lamina.scipy.special._common import differentiable, in_float64, safe
 
 
 def _log_product(log: str, slope: Any) -> Any:
@@ -33,13 +34,13 @@ _xlogy = _log_product("log", lambda y: y)
 _xlog1py = _log_product("log_plus_one", lambda y: 1.0 + y)
 
 
-@in_float64
+@functools.partial(in_float64, complex_too=True)
 def xlogy(x: Any, y: Any) -> Tensor:
     """x log(y), and 0 where x is 0."""
     return _xlogy(x, y)
 
 
-@in_float64
+@functools.partial(in_float64, complex_too=True)
 def xlog1py(x: Any, y: Any) -> Tensor:
     """x log(1 + y), and 0 where x is 0."""
     return _xlog1py(x, y)
@@ -96,13 +97,13 @@ def _log_odds(x: Tensor) -> Tensor:
 
 _logit_of_wide = in_float64(lambda x: _logit(x))
 # Of narrower numbers the odds have digits enough: next to 1/2 they are off 1 by 2^-24 or more.
-_logit_of_narrow = in_float64(lambda x: _log_odds(x))
+_logit_of_narrow = in_float64(lambda x: _log_odds(x), complex_too=True)
 
 
-@in_own_type
 def logit(x: Any) -> Tensor:
     """log(p / (1 - p)), the inverse of expit."""
-    return _logit_of_wide(x) if x.dtype.name == "float64" else _logit_of_narrow(x)
+    (t,) = promote_inexact(x)
+    return _logit_of_wide(t) if t.dtype.name == "float64" else _logit_of_narrow(t)
 
 
 _log_expit = differentiable(lambda x: ew("logistic", -x))(

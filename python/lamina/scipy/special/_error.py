@@ -102,9 +102,17 @@ def _hazard(x: Tensor) -> Tensor:
 _log_ndtr = differentiable(_hazard)(_log_ndtr_forward)
 
 
+def log_ndtr(x: Any, series_order: int = 3) -> Tensor:
+    """log(ndtr(x)), without underflow and to the last digit, whatever order is asked for of a series for it."""
+    if type(series_order) is not int:
+        raise TypeError(f"log_ndtr: series_order is an integer, not {series_order!r}")
+    if not 0 <= series_order <= 30:
+        raise ValueError(f"log_ndtr: series_order is from 0 to 30, not {series_order}")
+    return _log_ndtr_of(x)
+
+
 @in_float64
-def log_ndtr(x: Any) -> Tensor:
-    """log(ndtr(x)), without underflow."""
+def _log_ndtr_of(x: Any) -> Tensor:
     return _log_ndtr(x)
 
 

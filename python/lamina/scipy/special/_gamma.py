@@ -165,7 +165,9 @@ def factorial(n: Any, exact: bool = False) -> Tensor:
 
 @in_float64
 def _factorial(n: Any) -> Tensor:
-    return select(compare(n, 0.0, "LT"), 0.0, _gamma(ew("maximum", n, 0.0) + 1.0))
+    negative = compare(n, 0.0, "LT")
+    # Not the maximum of both, which has half the derivative at 0.
+    return select(negative, 0.0, _gamma(select(negative, 0.0, n) + 1.0))
 
 
 def multigammaln(a: Any, d: Any) -> Tensor:
@@ -603,11 +605,12 @@ def _upper(a: Tensor, x: Tensor) -> Tensor:
 
 def _gamma_pdf(a: Tensor, x: Tensor) -> Tensor:
     """The derivative of P(a, x) by x: x^(a - 1) exp(-x) / Gamma(a); for x < 0 NaN, as P."""
-    inside = compare(x, 0.0, "GT")
+    endless = compare(x, math.inf, "EQ")
+    inside = ew("and", compare(x, 0.0, "GT"), ew("not", endless))
     y = safe(x, inside, 1.0)
     at_zero = select(compare(a, 1.0, "LT"), math.inf, select(compare(a, 1.0, "EQ"), 1.0, 0.0))
     value = ew("exponential", (a - 1.0) * ew("log", y) - y - _gammaln(a))
-    return select(inside, value, select(compare(x, 0.0, "EQ"), at_zero, math.nan))
+    return select(inside, value, select(compare(x, 0.0, "EQ"), at_zero, select(endless, 0.0, math.nan)))
 
 
 @functools.cache

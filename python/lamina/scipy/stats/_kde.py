@@ -133,6 +133,18 @@ class gaussian_kde:
         sigma, points = lnp.sqrt(self.covariance[0, 0]), self.dataset[0]
         return lnp.sum(self.weights * (ndtr((high - points) / sigma) - ndtr((low - points) / sigma)))
 
+    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Tensor:
+        """Not there: of more than one dimension it needs a numerical integration."""
+        raise NotImplementedError(
+            "gaussian_kde has no integrate_box; integrate_box_1d integrates in one dimension"
+        )
+
+    def set_bandwidth(self, bw_method: Any = None) -> None:
+        """Not there: an estimate does not change."""
+        raise NotImplementedError(
+            "the bandwidth of a gaussian_kde cannot be changed; make another one with bw_method"
+        )
+
     def integrate_kde(self, other: gaussian_kde) -> Tensor:
         """The integral of the product of two such densities."""
         if other.d != self.d:
