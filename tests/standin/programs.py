@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import jax.scipy.special
 import jax.scipy.stats
 import numpy as np
+import typed_programs
 from jax import export, lax
 from jax.custom_derivatives import linear_call
 from jax.example_libraries import stax
@@ -23,50 +24,7 @@ from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 from jax.scipy.spatial.transform import Rotation
-
-
-def types_without_64_bits():
-    wide = np.arange(3.0)
-    arrays = [
-        jnp.asarray(wide),
-        jnp.ones(2) * wide[:2],
-        wide[:2] * jnp.ones(2),
-        jnp.zeros(2, np.int64),
-        jnp.float64(1),
-    ]
-    arrays += [
-        jax.jit(lambda x: x)(wide),
-        jnp.array([np.float64(1)]),
-        jnp.arange(np.int64(3)),
-        jnp.full(2, 1, "float64"),
-    ]
-    return [str(x.dtype) for x in arrays]
-
-
-def types_with_64_bits():
-    with jax.enable_x64(True):
-        arrays = [
-            jnp.asarray(np.arange(3.0)),
-            jnp.arange(3),
-            jax.jit(lambda x: x * 2.0)(1.0),
-            jnp.float32(1) * 2.0,
-        ]
-        return [str(x.dtype) for x in arrays]
-
-
-def numpy_scalars_keep_their_type():
-    half = jnp.ones(2, jnp.float16)
-    return [str((half * s).dtype) for s in (np.float32(2), np.float64(2), 2.0, np.int32(2))]
-
-
-def types_as_keys():
-    table = {np.dtype("float32"): 1, np.float32: 2}
-    return [
-        table[jnp.float32],
-        jnp.float32 == np.float32,
-        jnp.issubdtype(jnp.bfloat16, jnp.floating),
-        str(jnp.dtype(jnp.int8)),
-    ]
+from typed_programs import raises
 
 
 def linear_regression():
@@ -420,23 +378,15 @@ def sparse_arrays():
     return [[x.nse, x.todense()] for x in out] + shown + [jax.jit(lambda x, y: x @ y)(m, dense.T)]
 
 
-def _raises(f, *kinds):
-    try:
-        f()
-    except kinds:
-        return True
-    return False
-
-
 def exported_programs():
     x = jnp.arange(6.0).reshape(2, 3)
     made = export.export(jax.jit(lambda v, *, w: {"sin": jnp.sin(v) * w["k"], "none": None}))(x, w={"k": x})
     slope = jax.grad(lambda v: made.call(v, w={"k": x})["sin"].sum())
     wrong = [
-        _raises(lambda: made.call(x[0], w={"k": x}), ValueError),
-        _raises(lambda: made.call(x.astype(int), w={"k": x}), ValueError),
-        _raises(lambda: made.call(x, x), ValueError),
-        _raises(lambda: export.export(lambda v: v), ValueError),
+        raises(lambda: made.call(x[0], w={"k": x}), ValueError),
+        raises(lambda: made.call(x.astype(int), w={"k": x}), ValueError),
+        raises(lambda: made.call(x, x), ValueError),
+        raises(lambda: export.export(lambda v: v), ValueError),
     ]
     one = export.export(jax.jit(jnp.sin), platforms=["cpu"])(jax.ShapeDtypeStruct((3,), "float32"))
     told = [
@@ -509,7 +459,7 @@ def what_stays_as_it_is():
 
     with jax.enable_x64(True):
         wide = jnp.ones(2)
-    return [_raises(write, TypeError), x, str(jax.jit(lambda v: v)(wide).dtype)]
+    return [raises(write, TypeError), x, str(jax.jit(lambda v: v)(wide).dtype)]
 
 
 def what_shard_map_refuses():
@@ -517,7 +467,7 @@ def what_shard_map_refuses():
     P = jax.sharding.PartitionSpec
 
     def call(in_specs, out_specs, *args):
-        return _raises(
+        return raises(
             lambda: jax.shard_map(lambda x: x, mesh=mesh, in_specs=in_specs, out_specs=out_specs)(*args),
             ValueError,
         )
@@ -542,14 +492,6 @@ def texts_of_arrays():
     ]
     weak = [jnp.asarray(1), jnp.asarray(2.5) * 2]
     return [repr(a) for a in arrays + weak] + [str(a) for a in arrays]
-
-
-def numbers_that_do_not_fit():
-    return [
-        _raises(lambda: jnp.array([[1, 2**40]]), OverflowError),
-        _raises(lambda: jnp.array([2**31]), OverflowError),
-        jnp.float32("nan"),
-    ]
 
 
 def slices_out_of_range():
@@ -606,10 +548,10 @@ def checks_as_part_of_a_result():
     found = [checkify.checkify(f, errors=checkify.all_checks)(v)[0].get() for f, v in programs]
     lanes = jax.vmap(checkify.checkify(jnp.log, errors=checkify.nan_checks))(x)[0].get()
     refused = [
-        _raises(lambda: checkify.check(3, "of a number"), TypeError),
-        _raises(lambda: checkify.check(x > 0, "of an array"), TypeError),
-        _raises(lambda: jax.jit(of_user)(x), ValueError),
-        _raises(lambda: of_user(x), checkify.JaxRuntimeError),
+        raises(lambda: checkify.check(3, "of a number"), TypeError),
+        raises(lambda: checkify.check(x > 0, "of an array"), TypeError),
+        raises(lambda: jax.jit(of_user)(x), ValueError),
+        raises(lambda: of_user(x), checkify.JaxRuntimeError),
     ]
     return [str(text) for text in [*found, lanes]] + refused
 
@@ -629,10 +571,10 @@ def keys_of_other_generators():
         bool(jnp.array_equal(few, jax.random.key(3))),
         bool(jnp.array_equal(few, jax.random.key(4))),
         jax.random.key_data(jax.random.split(few, (2, 2)).flatten()),
-        _raises(lambda: jax.random.uniform(jax.random.split(few)), ValueError),
-        _raises(lambda: jax.random.uniform(few, (2,), int), ValueError),
-        _raises(lambda: bool(few), TypeError),
-        _raises(lambda: few.astype("uint32"), NotImplementedError),
+        raises(lambda: jax.random.uniform(jax.random.split(few)), ValueError),
+        raises(lambda: jax.random.uniform(few, (2,), int), ValueError),
+        raises(lambda: bool(few), TypeError),
+        raises(lambda: few.astype("uint32"), NotImplementedError),
     ]
 
 
@@ -644,37 +586,6 @@ def random_sparse_arrays():
         sparse.random_bcoo(key, (3, 4, 2), nse=3, n_dense=1, unique_indices=False),
     ]
     return [[m.data, m.indices] for m in made]
-
-
-def numbers_of_elements_with_64_bits():
-    with jax.enable_x64(True):
-        x = jnp.array([3.0, 1.0, 1.0])
-        found = [
-            jnp.argmax(x),
-            x.argsort(),
-            *jnp.nonzero(x),
-            *jnp.unique(x, return_index=True),
-            *jnp.unique(jnp.ones(2, "int32"), return_counts=True),
-            jnp.where(True, jnp.int32(1), jnp.int32(2)),
-            jax.random.permutation(jax.random.key(0), 3),
-            jax.random.permutation(jax.random.key(0), jnp.arange(3, dtype="int32")),
-            *jnp.tril_indices(2),
-        ]
-        return [str(a.dtype) for a in found]
-
-
-def common_element_types():
-    names = ("int64", "float64", "uint32", "int8", "bfloat16", "complex64", int, float, complex, bool)
-    common = [str(jnp.promote_types(a, b)) for a in names for b in names]
-    narrow = ("int4", "float8_e5m2", "bfloat16", "uint8")
-    kinds = [jax.dtypes.scalar_type_of(jnp.ones(1, n)).__name__ for n in narrow]
-    return [
-        common,
-        kinds,
-        [jnp.iinfo(n).kind for n in ("int8", "uint32")],
-        _raises(lambda: jnp.promote_types("int4", "int8"), jax.dtypes.TypePromotionError),
-        issubclass(jax.dtypes.TypePromotionError, ValueError),
-    ]
 
 
 def places_of_arrays():
@@ -692,13 +603,13 @@ def places_of_arrays():
         isinstance(P(), tuple),
         P("a") == ("a",),
         [mesh.abstract_mesh.axis_names == ("a",), jnp.ones(3).on_device_size_in_bytes()],
-        _raises(lambda: lax.with_sharding_constraint(jnp.ones(2), P("a")), RuntimeError),
-        _raises(lambda: jax.device_put(jnp.float32(1), by_a), ValueError),
-        _raises(lambda: jax.NamedSharding(mesh, P("b")), ValueError),
-        _raises(lambda: jnp.ones(2).flat, NotImplementedError),
-        _raises(jax.profiler.stop_trace, RuntimeError),
-        _raises(lambda: jax.config.update("jax_none", 1), AttributeError),
-        _raises(lambda: jax.config.update("jax_default_matmul_precision", "none"), ValueError),
+        raises(lambda: lax.with_sharding_constraint(jnp.ones(2), P("a")), RuntimeError),
+        raises(lambda: jax.device_put(jnp.float32(1), by_a), ValueError),
+        raises(lambda: jax.NamedSharding(mesh, P("b")), ValueError),
+        raises(lambda: jnp.ones(2).flat, NotImplementedError),
+        raises(jax.profiler.stop_trace, RuntimeError),
+        raises(lambda: jax.config.update("jax_none", 1), AttributeError),
+        raises(lambda: jax.config.update("jax_default_matmul_precision", "none"), ValueError),
     ]
 
 
@@ -708,23 +619,6 @@ def linear_functions_with_transposes():
 
     x = jnp.arange(3.0)
     return [scaled(x), jax.grad(scaled)(x), jax.jvp(scaled, (x,), (x,))]
-
-
-def operators_and_their_refusals():
-    x = jnp.arange(6.0).reshape(2, 3)
-    mixed = [x.T @ np.ones((2, 2)), np.ones((2, 2)) @ x, x @ np.ones((3, 2), np.int64)]
-    return [
-        [str(m.dtype) for m in mixed],
-        [round(jnp.float32(2.5)), round(jnp.float32(2.567), 2), round(jnp.int32(3))],
-        [_raises(lambda v=v: x.transpose(v), TypeError) for v in (0, 1, (0, 0))],
-        _raises(lambda: x @ x, TypeError),
-        _raises(lambda: jnp.arange(3) ** -1, TypeError),
-        _raises(lambda: -(x > 1), TypeError),
-        _raises(lambda: jax.jit(lambda v: (v, "text"))(x), TypeError),
-        _raises(lambda: x.reshape(4), TypeError),
-        [isinstance(f.__wrapped__, type(_raises)) for f in (jax.jit(_raises), jax.vmap(_raises))],
-        [jax.jit(_raises).__wrapped__ is _raises, jax.grad(_raises).__wrapped__ is _raises],
-    ]
 
 
 def refusals_of_loops_and_branches():
@@ -766,138 +660,6 @@ def traces_as_text():
     ]
 
 
-def promotions_that_options_refuse():
-    x, i, half = jnp.ones((2, 3)), jnp.ones(3, jnp.int32), jnp.ones(3, jnp.float16)
-    calls = [
-        lambda: x + i,
-        lambda: i + 1,
-        lambda: i + 1.0,
-        lambda: half * 2.0,
-        lambda: jnp.where(True, x, half),
-        lambda: jnp.concatenate([i, half]),
-        lambda: x[0].at[0].set(half[0]),
-        lambda: x @ half,
-        lambda: jnp.select([x > 0], [x], half),
-        lambda: jax.nn.softmax(x),
-        lambda: jnp.var(half),
-        lambda: jax.jit(lambda v: v > 1)(i),
-    ]
-    with jax.numpy_dtype_promotion("strict"):
-        found = [_raises(f, jax.dtypes.TypePromotionError) for f in calls]
-    calls = [
-        lambda: x + x[0],
-        lambda: x + 1,
-        lambda: jnp.maximum(x, x[0]),
-        lambda: jnp.where(x > 0, x, x[0]),
-        lambda: x @ x[0],
-        lambda: jnp.logical_and(x, x[0]),
-        lambda: jnp.cov(x),
-    ]
-    with jax.numpy_rank_promotion("raise"):
-        found += [_raises(f, ValueError) for f in calls]
-    return [*found, _raises(calls[0], ValueError), _raises(lambda: x + i, TypeError)]
-
-
-def types_of_values():
-    values = (
-        1,
-        1.0,
-        2j,
-        True,
-        np.int8(3),
-        np.float64(1),
-        jnp.ones(2, "bfloat16"),
-        float,
-        "int64",
-        np.dtype("uint8"),
-    )
-    return [lax.dtype(v).name for v in values]
-
-
-def types_made_of_integers():
-    found = []
-    with jax.enable_x64(True):
-        jax.scipy.signal.welch(jnp.arange(8.0), nperseg=4)  # which has wider types while it makes its window
-        for name in ("bool", "int8", "uint32", "int64"):
-            x = jnp.ones(2, name)
-            functions = (
-                jnp.sin,
-                jnp.mean,
-                jnp.fft.fft,
-                jax.nn.gelu,
-                jax.scipy.special.gammaln,
-                lambda v: v / v,
-            )
-            found += [f(x).dtype.name for f in (*functions, lambda v: v / 2, lambda v: v * 2.0)]
-        eye = jnp.eye(2, dtype="int32")
-        found += [f(eye).dtype.name for f in (jnp.linalg.inv, jnp.linalg.matrix_rank, jax.scipy.linalg.expm)]
-        found += [jax.scipy.linalg.hilbert(2).dtype.name]
-    return found
-
-
-def what_operations_refuse():
-    x = jnp.ones((2, 3))
-    numbers = (((1,), (0,)), ((), ()))
-    calls = [
-        (TypeError, lambda: lax.clamp(0, x, 1)),
-        (TypeError, lambda: lax.pad(x, 0, ((0, 1, 0), (0, 0, 0)))),
-        (TypeError, lambda: lax.concatenate([x, x], -1)),
-        (ValueError, lambda: lax.cumsum(x, -1)),
-        (TypeError, lambda: lax.cumprod(x > 0)),
-        (ValueError, lambda: lax.top_k(x + 1j, 1)),
-        (ValueError, lambda: lax.approx_max_k(jnp.arange(3), 1)),
-        (ValueError, lambda: jax.scipy.special.entr(x + 1j)),
-        (TypeError, lambda: jnp.matmul(x, x)),
-        (TypeError, lambda: lax.dot_general(x, x, numbers)),
-        (ValueError, lambda: lax.dot(x[None], x)),
-        (TypeError, lambda: lax.reshape(x, (-1,))),
-        (TypeError, lambda: lax.slice(x, (0, 0), (9, 1))),
-        (TypeError, lambda: lax.dynamic_slice(x, (0, 0), (9, 1))),
-        (TypeError, lambda: lax.transpose(x, (0, 0))),
-    ]
-    told = []
-    for kind, call in calls:
-        try:
-            call()
-            told.append("nothing")
-        except (TypeError, ValueError) as e:
-            told.append(isinstance(e, kind))
-    return told
-
-
-def types_of_places():
-    found = []
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            x, i = jnp.array([3.0, 1, 2]), jnp.array([2, 1, 2], "int32")
-            results = [
-                jnp.argmax(x),
-                x.argmin(),
-                jnp.argsort(i),
-                jnp.nonzero(x),
-                jnp.where(x),
-                jnp.triu_indices(2),
-            ]
-            results += [
-                jnp.unique(i),
-                jnp.unique(i, return_counts=True),
-                tuple(jnp.unique_all(i)),
-                jnp.where(x > 1, i, i),
-            ]
-            results += [
-                jax.scipy.stats.mode(i),
-                jax.jit(jnp.argmax)(x),
-                lax.argmax(x, 0, "int32"),
-                jnp.argmax(i),
-            ]
-            results += [
-                jax.scipy.cluster.vq.vq(x[:, None], x[:2, None]),
-                jax.random.categorical(jax.random.key(0), x),
-            ]
-            found += [[r.dtype.name for r in jax.tree.leaves(v)] for v in results]
-    return found
-
-
 def paths_of_einsums():
     a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
     path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
@@ -906,8 +668,12 @@ def paths_of_einsums():
 
 PROGRAMS = [
     f
-    for f in list(globals().values())
-    if callable(f) and getattr(f, "__module__", "") == "__main__" and f.__name__[0] != "_"
+    for module in (sys.modules[__name__], typed_programs)
+    for f in list(vars(module).values())
+    if callable(f)
+    and f is not raises
+    and getattr(f, "__module__", "") == module.__name__
+    and f.__name__[0] != "_"
 ]
 
 
