@@ -730,6 +730,11 @@ def test_polar_decomposition_by_iteration(shape, kind):
     close(u, want_u, 1e-10)
     close(h, want_h, 1e-10)
     assert good.item() and 1 <= count.item() <= 8
+    narrow = a.astype("complex64" if kind == "c" else "float32")
+    u, h, _, good = lax.linalg.qdwh(narrow)
+    assert good.item() and u.dtype == h.dtype == narrow.dtype.name
+    close(u, want_u, 1e-5)
+    close(h, want_h, 1e-5)
     _, _, count, good = lax.linalg.qdwh(a, max_iterations=1)
     assert count.item() == 1 and not good.item()
     padded = np.ones((7, 6), a.dtype)

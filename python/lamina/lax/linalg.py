@@ -434,10 +434,11 @@ def qdwh(
         first = root + sqrt(8 - 4 * d + 8 * (2 - square) / (square * root)) / 2
         second = (first - 1) ** 2 / 4
         third = first + second - 1
-        q, _ = qr(concatenate([sqrt(third) * u, identity], 0), full_matrices=False)
-        ratio = second / third
-        turned = matmul(getitem(q, slice(0, m)), adjoint(getitem(q, slice(m, None))))
-        new = ratio * u + (first - ratio) / sqrt(third) * turned
+        # The weights span more than float32 has digits for; what they multiply does not.
+        ratio, size = second / third, sqrt(third)
+        old, rest, scale = (astype(v, sizes.dtype) for v in (ratio, (first - ratio) / size, size))
+        q, _ = qr(concatenate([scale * u, identity], 0), full_matrices=False)
+        new = old * u + rest * matmul(getitem(q, slice(0, m)), adjoint(getitem(q, slice(m, None))))
         least = minimum(least * (first + second * square) / (1 + third * square), 1.0)
         change = sqrt((absolute(new - u) ** 2).sum())
         return new, least, done + 1, change < (4 * unit) ** (1 / 3) * sqrt((absolute(new) ** 2).sum())
