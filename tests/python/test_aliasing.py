@@ -241,7 +241,9 @@ def _called(f, args):
     """(arguments, result) of a call that works with fresh Tensors, or None."""
     given = _tensors(args)
     try:
-        return given, f(*given)
+        result = f(*given)
+        _values(_leaves(result))  # on other devices wrong numbers among arguments are found by then
+        return given, result
     except Exception:  # arguments that do not fit
         return None
 
