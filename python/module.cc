@@ -302,8 +302,7 @@ void add_recording(py::module_& m) {
       py::arg("floating"), py::arg("integer"), py::arg("wide") = py::none(),
       py::arg("for_integers") = py::none(),
       "What numbers and creation functions give on this thread from now on. Without `wide` numbers are "
-      "rounded at "
-      "once; without `for_integers` functions make float32 of narrow integers. None: as it is.");
+      "rounded at once; without `for_integers` functions make float32 of narrow integers. None: as it is.");
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {

@@ -425,6 +425,7 @@ NOT_YET: dict[str, dict[str, str]] = {
             "conv_dimension_numbers conv_general_dilated_local conv_general_dilated_patches ragged_dot "
             "ragged_dot_general conv_with_general_padding padtype_to_pads",
         ),
+        **_because("tests/python/test_jax_parameters.py compares it with JAX", "scaled_dot"),
         **_because(
             "no counterpart in jax.lax",
             "broadcast_shapes is_nan broadcast_to_rank dtype empty with_sharding_constraint",
