@@ -565,6 +565,8 @@ struct Sort {
       const absl::StatusOr<Candidate<K>*> candidates = state.items.of<Candidate<K>>(length, state.context);
       if (!candidates.ok()) return candidates.status();
       if (!select<T, K>(*candidates, *values, state.context)) return false;
+      // It has not looked at all of the line then.
+      if (state.context.cancelled()) return absl::CancelledError("the run was cancelled");
       if (absl::Status s = sort_selected(*candidates, state); !s.ok()) return s;
       for (int64_t i = 0; i < kept; ++i) (*order)[i] = index_of((*candidates)[i]);
       for (size_t i = 0; i < widths.size(); ++i) permute(i, 0, *order, low_bits(32), state);
@@ -589,8 +591,8 @@ struct Sort {
   }
 
   // In some order, the first `kept`. Candidates come before the last of the `kept` best ones at an earlier
-  // time: of equal keys the first wins, and what stands later must be below. When there are so many, the others
-  // go.
+  // time: of equal keys the first wins, and what stands later must be below. When there are so many, the
+  // others go.
   template <typename T, typename K>
   bool select(Candidate<K>* const candidates, KeyValues values, const KernelContext& context) const {
     int64_t many = std::max(2 * kept, kGlance);

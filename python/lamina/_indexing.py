@@ -392,13 +392,13 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
         from lamina._masked import MaskedElements
 
         return MaskedElements(_whole_mask(x, key), x)
+    if type(key) is Tensor and key.dtype.kind in "iu" and x.ndim and x.shape[0]:
+        return _rows(x, _bounds.checked(key, x.shape[0], 0, shape=x.shape) if checked else key)
     mask = not isinstance(key, (tuple, list)) and _is_array_like(key) and key.dtype.kind == "b"
     if mask and key.ndim > 1 and key.shape == x.shape[: key.ndim]:
         # One place among all is quicker to take from than one along each dimension.
         size = math.prod(key.shape)
         return getitem(reshape(x, (size, *x.shape[key.ndim :])), key.reshape(size))
-    if type(key) is Tensor and key.dtype.kind in "iu" and x.ndim and x.shape[0]:
-        return _rows(x, _bounds.checked(key, x.shape[0], 0, shape=x.shape) if checked else key)
     return _read(x, Plan(x.shape, key, checked))
 
 

@@ -15,7 +15,17 @@ from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
-from lamina.numpy._common import canonical_axis, compare, ew, full_of, host, iota, promote, select
+from lamina.numpy._common import (
+    canonical_axis,
+    compare,
+    ew,
+    full_of,
+    host,
+    iota,
+    promote,
+    select,
+    with_values,
+)
 from lamina.numpy._reductions import any as any_of
 from lamina.numpy._reductions import argmax, cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
@@ -61,17 +71,18 @@ def unique(
         wanted = (True, return_index, return_inverse, return_counts)
         chosen = tuple(o for o, w in zip(out, wanted) if w)
         return chosen if len(chosen) > 1 else chosen[0]
-    t = to_tensor(ar)
+    t = with_values(ar, "unique")
     axis = None if axis is None else canonical_axis(axis, t.ndim)
-    values = host(t, "unique", places=True)
+    computed = _core.value_of(t)
     if not (return_index or return_inverse) and (t.dtype.kind not in "fc" or not _core.differentiated(t)):
         # Elements without a derivative need not be taken from their places.
         if axis is None and t.dtype.kind != "c":
-            found, counts = _values_and_counts(_core.value_of(t), equal_nan)
+            found, counts = _values_and_counts(computed, equal_nan)
         else:
-            arrays = np.unique(values, return_counts=True, axis=axis, equal_nan=equal_nan)
+            arrays = np.unique(computed.numpy(), return_counts=True, axis=axis, equal_nan=equal_nan)
             found, counts = (to_tensor(a) for a in arrays)
         return (found, astype(counts, "int32")) if return_counts else found
+    values = computed.numpy()
     if axis is None and t.dtype.kind in "fiu":
         found = _places(values, return_inverse, equal_nan)
         wanted = (True, return_inverse, return_counts)
@@ -96,16 +107,22 @@ def _in_order(values: Any) -> tuple[Any, Any]:
     return ordered.numpy(), order.numpy()
 
 
+def _differs(ordered: Tensor, equal_nan: bool) -> Tensor:
+    """Which elements differ from those one before along the first axis; the first have none."""
+    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
+    differs = compare(after, before, "NE")
+    if equal_nan and ordered.dtype.kind in "fc":
+        both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
+        differs = ew("and", differs, ew("not", both))
+    return differs
+
+
 def _values_and_counts(t: Tensor, equal_nan: bool) -> tuple[Tensor, Tensor]:
     """The different ones of real elements in order, NaN last, the first of those equal; how often each occurs."""
     if t.size == 0:
         return ravel(t), full_of(0, "int32", [0])
     ordered = sort(t, None)
-    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
-    differs = compare(after, before, "NE")
-    if equal_nan and t.dtype.kind == "f":
-        differs = ew("and", differs, compare(before, before, "EQ"))  # behind a NaN there is no other number
-    starts = _core.true_places(concatenate([full_of(True, "bool", [1]), differs]))
+    starts = _core.true_places(concatenate([full_of(True, "bool", [1]), _differs(ordered, equal_nan)]))
     found = getitem(ordered, starts)
     if t.dtype.kind == "f" and bool(any_of(compare(found, 0, "EQ"))):
         # Zeros of both signs are equal, and the sort of values alone tells nothing of which came first.
@@ -146,12 +163,7 @@ def _unique_of_size(
     columns = [getitem(rows, (slice(None), i)) for i in range(rows.shape[1])]
     order = lexsort(columns[::-1]) if columns else iota("int32", [n], 0)
     ordered = getitem(rows, order)
-    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
-    differs = compare(after, before, "NE")
-    if equal_nan and t.dtype.kind in "fc":
-        both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
-        differs = ew("and", differs, ew("not", both))
-    differs = any_of(differs, axis=1)
+    differs = any_of(_differs(ordered, equal_nan), axis=1)
     new = concatenate([full_of(True, "bool", [1]), differs])
     group = cumsum(astype(new, "int32")) - 1
     bounds = nonzero(new, size=size + 1, fill_value=n)[0]
