@@ -26,7 +26,7 @@ constexpr int64_t kPrefetchRows = 8;
 // segments early.
 constexpr int64_t kPrefetchSegments = 2;
 // Lanes, and vectors of columns, that are in registers together where the body has at most so many
-// instructions; of a block that does not fill so many vectors, kAcrossRest lanes of one.
+// instructions; of a block that does not fill so many vectors, kAcrossRest lanes of one. Powers of two.
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4, kAcrossRest = 8;
 constexpr size_t kMostAcross = 6;
 // With fewer registers, the rows of so many segments are read side by side: lanes of 256 columns are larger
@@ -79,10 +79,19 @@ class Across : public CpuReduction {
   void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
   void segments_together(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
-  void part_in_registers(const Block& block, Value* start, Value* count, Value* part, unsigned vectors,
-                         unsigned lanes, Value* mask);
-  Values elements(const Block& block, Value* start, Value* e, Value* part, unsigned vectors, unsigned lanes,
-                  Value* mask);
+  // Some vectors of columns of the block, all of whose lanes of the tree are gone over.
+  struct Part {
+    Value* column;  // the first one
+    unsigned vectors;
+    unsigned lanes;  // in registers together
+    Value* mask;     // of one vector, or null: all of it
+  };
+  void part_in_registers(const Block& block, Value* start, Value* count, const Part& part);
+  Value* apart(Value* count, unsigned lanes);
+  void fold_part(const Block& block, Value* lanes, Value* power, const Part& part);
+  Values elements(const Block& block, Value* row, const Part& part);
+  Value* place(const Block& block, Value* lane, const Part& part, unsigned k);
+  Values combine_all(const Values& a, const Values& e);
 
   CpuParts& c_;
   const LoopKernel& kernel_;
@@ -265,20 +274,21 @@ void Across::choose(const Block& block, Value* total) {
 
 Value* Across::chunk(const Block& block, Value* start, Value* count) {
   Value *done = f_.i64(0), *dense = b_.getFalse(), *whole = b_.getFalse();
-  if (in_registers() || dense_rows_) {
+  if (dense_rows_) {
     done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
     whole = b_.CreateICmpEQ(done, count);
-  }
-  if (dense_rows_) {
     dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGT(done, f_.i64(0)));
     f_.if_then(dense, [&] { this->dense(block, start, done, whole); });
   }
   if (in_registers()) {
-    lanes_in_registers(block, start, b_.CreateSelect(dense, f_.i64(0), done));
+    f_.if_then(b_.CreateNot(dense), [&] { lanes_in_registers(block, start, count); });
+    done = b_.CreateSelect(dense, done, count);
+    whole = b_.CreateOr(whole, b_.CreateNot(dense));
   } else if (is_repeated()) {
     Value* together = b_.CreateSub(count, b_.CreateURem(count, f_.i64(kSegmentsTogether * tree_.lanes())));
     done = b_.CreateSelect(dense, done, together);
     segments_together(block, start, b_.CreateSelect(dense, f_.i64(0), together));
+    whole = b_.CreateAnd(dense, whole);
   }
   f_.loop(done, count, f_.i64(1),
           f_.decompose(b_.CreateAdd(start, done), kernel_.parallel_rank, kernel_.reduce_rank),
@@ -288,7 +298,7 @@ Value* Across::chunk(const Block& block, Value* start, Value* count) {
             accumulate_rows(block, {reduced}, lane, first);
             return f_.increment(reduced, kernel_.parallel_rank);
           });
-  return b_.CreateSelect(b_.CreateAnd(dense, whole), f_.i64(1), count);
+  return b_.CreateSelect(whole, f_.i64(1), count);
 }
 
 // Rows at the given reduced indices enter one lane.
@@ -324,69 +334,127 @@ void Across::segments_together(const Block& block, Value* start, Value* count) {
   });
 }
 
-// The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of a part
-// of the block of columns are in registers while their elements are visited.
+// A chunk's `count` elements, one or more, fold into row 0: a few lanes of a part of the block of columns are
+// in registers while their elements are visited.
 void Across::lanes_in_registers(const Block& block, Value* start, Value* count) {
-  f_.if_then(b_.CreateICmpSGT(count, f_.i64(0)), [&] {
-    const int64_t part = static_cast<int64_t>(vectors_) * width_;
-    Value* last = b_.CreateSub(block.column_end, f_.i64(part));
-    Value* whole = b_.CreateICmpSGE(last, block.column);
-    // The last part begins earlier and makes some columns again.
-    f_.loop(block.column, b_.CreateSelect(whole, block.column_end, block.column), f_.i64(part),
-            [&](Value* i) {
-              Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
-              part_in_registers(block, start, count, begin, vectors_, kAcrossRegisters / vectors_, nullptr);
-            });
-    f_.loop(b_.CreateSelect(whole, block.column_end, block.column), block.column_end, f_.i64(width_),
-            [&](Value* i) {
-              Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
-              part_in_registers(block, start, count, i, 1, kAcrossRest, mask);
-            });
-  });
+  const int64_t length = static_cast<int64_t>(vectors_) * width_;
+  Value* last = b_.CreateSub(block.column_end, f_.i64(length));
+  Value* whole = b_.CreateICmpSGE(last, block.column);
+  // The last part begins earlier and makes some columns again.
+  f_.loop(block.column, b_.CreateSelect(whole, block.column_end, block.column), f_.i64(length),
+          [&](Value* i) {
+            Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
+            part_in_registers(block, start, count, {begin, vectors_, kAcrossRegisters / vectors_, nullptr});
+          });
+  f_.loop(b_.CreateSelect(whole, block.column_end, block.column), block.column_end, f_.i64(width_),
+          [&](Value* i) {
+            Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
+            part_in_registers(block, start, count, {i, 1, kAcrossRest, mask});
+          });
 }
 
-void Across::part_in_registers(const Block& block, Value* start, Value* count, Value* part, unsigned vectors,
-                               unsigned lanes, Value* mask) {
-  const auto elements_at = [&](Value* e) { return elements(block, start, e, part, vectors, lanes, mask); };
-  f_.loop(f_.i64(0), f_.i64(tree_.lanes()), f_.i64(lanes), [&](Value* lane) {
+// The lanes that are in registers together lie so far apart that the tree folds them first.
+void Across::part_in_registers(const Block& block, Value* start, Value* count, const Part& part) {
+  Value* const apart = this->apart(count, part.lanes);
+  const auto row = [&](Value* e, unsigned g) { return b_.CreateAdd(e, b_.CreateMul(apart, f_.i64(g))); };
+  const auto element = [&](Value* e) { return elements(block, b_.CreateAdd(start, e), part); };
+  Value* const segments = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
+  Value* const last = b_.CreateSub(count, f_.i64(1));
+  Value* const folded = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, apart);
+  f_.loop(f_.i64(0), folded, f_.i64(1), [&](Value* lane) {
     c_.lanes.poll_cancel();
-    const Values sums = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), count, f_.i64(tree_.lanes()),
-                                elements_at(lane), [&](Value* e, const Values& a) {
-                                  const Values elements = elements_at(e);
-                                  Values next;
-                                  for (size_t i = 0; i < a.size(); ++i)
-                                    next.push_back(tree_.combine({a[i]}, {elements[i]}, width_)[0]);
-                                  return next;
-                                });
-    for (unsigned i = 0; i < sums.size(); ++i) {
-      Value* column =
-          b_.CreateAdd(b_.CreateSub(part, block.column), f_.i64(static_cast<int64_t>(i % vectors) * width_));
-      tree_.store(sums[i], tree_.address(tree_.level(0), 0, b_.CreateAdd(lane, f_.i64(i / vectors)), column),
-                  0, width_);
+    Values sums;  // `vectors` of each lane
+    for (unsigned g = 0; g < part.lanes; ++g)
+      // A lane that no element reaches gets any.
+      for (Value* v : element(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row(lane, g), last)))
+        sums.push_back(v);
+    sums = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), segments, f_.i64(tree_.lanes()), sums,
+                   [&](Value* e, const Values& before) {
+                     Values next;
+                     for (unsigned g = 0; g < part.lanes; ++g)
+                       for (Value* v : element(row(e, g))) next.push_back(v);
+                     return combine_all(before, next);
+                   });
+    Value* const rest = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, segments, f_.i64(tree_.lanes()));
+    std::vector<Values> lanes;
+    for (unsigned g = 0; g < part.lanes; ++g) {
+      const auto begin = sums.begin() + g * part.vectors;
+      // Once or not at all.
+      lanes.push_back(f_.loop(
+          b_.CreateAdd(rest, row(lane, g)), count, f_.i64(tree_.lanes()), Values(begin, begin + part.vectors),
+          [&](Value* e, const Values& before) { return combine_all(before, element(e)); }));
     }
+    for (unsigned half = part.lanes / 2; half > 0; half /= 2)
+      for (unsigned g = 0; g < half; ++g) {
+        Value* exists = b_.CreateICmpSLT(row(lane, g + half), count);
+        const Values both = combine_all(lanes[g], lanes[g + half]);
+        for (unsigned k = 0; k < part.vectors; ++k)
+          lanes[g][k] = b_.CreateSelect(exists, both[k], lanes[g][k]);
+      }
+    for (unsigned k = 0; k < part.vectors; ++k)
+      tree_.store(lanes[0][k], place(block, lane, part, k), 0, width_);
+  });
+  fold_part(block, folded, apart, part);
+}
+
+// The distance of so many lanes that fold together first: a power of two, as those that hold an element are
+// at most `lanes` times as many.
+Value* Across::apart(Value* count, unsigned lanes) {
+  Value* zeros =
+      b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, b_.CreateSub(count, f_.i64(1)), b_.getFalse());
+  Value* held = b_.CreateShl(f_.i64(1), b_.CreateSub(f_.i64(64), zeros));
+  held = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, held, f_.i64(tree_.lanes()));
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateUDiv(held, f_.i64(lanes)), f_.i64(1));
+}
+
+// Where vector k of the part stands in a lane of level 0.
+Value* Across::place(const Block& block, Value* lane, const Part& part, unsigned k) {
+  Value* column = b_.CreateAdd(b_.CreateSub(part.column, block.column), f_.i64(k * int64_t{width_}));
+  return tree_.address(tree_.level(0), 0, lane, column);
+}
+
+// The first `lanes` lanes, of at most `power` (one of two), fold at halving stride into lane 0.
+void Across::fold_part(const Block& block, Value* lanes, Value* power, const Part& part) {
+  const auto values = [&](Value* lane) {
+    Values values;
+    for (unsigned k = 0; k < part.vectors; ++k)
+      values.push_back(tree_.load(place(block, lane, part, k), 0, width_));
+    return values;
+  };
+  Value* levels = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, power, b_.getTrue());
+  f_.loop(f_.i64(0), levels, f_.i64(1), [&](Value* level) {
+    Value* stride = b_.CreateLShr(power, b_.CreateAdd(level, f_.i64(1)));
+    Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stride, b_.CreateSub(lanes, stride));
+    f_.loop(f_.i64(0), end, f_.i64(1), [&](Value* lane) {
+      const Values both = combine_all(values(lane), values(b_.CreateAdd(lane, stride)));
+      for (unsigned k = 0; k < part.vectors; ++k)
+        tree_.store(both[k], place(block, lane, part, k), 0, width_);
+    });
   });
 }
 
-// Of the elements from `e` on, one per lane, those of all columns of the part.
-Values Across::elements(const Block& block, Value* start, Value* e, Value* part, unsigned vectors,
-                        unsigned lanes, Value* mask) {
+Values Across::combine_all(const Values& a, const Values& e) {
+  Values all;
+  for (size_t i = 0; i < a.size(); ++i) all.push_back(tree_.combine({a[i]}, {e[i]}, width_)[0]);
+  return all;
+}
+
+// Those of the part's columns at an index of the reduced dimension.
+Values Across::elements(const Block& block, Value* row, const Part& part) {
   std::optional<LaneOps::Only> only;
-  if (mask) only.emplace(c_.lanes, mask);
-  Values elements;
-  for (unsigned g = 0; g < lanes; ++g) {
-    Values indices = block.parallel;
-    indices.push_back(nullptr);
-    indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), f_.i64(g)));
-    Row row =
-        c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
-    if (kernel_.reduction.combine.code.size() > 1 || mask)
-      c_.lanes.prefetch_along(row, kernel_.parallel_rank, kPrefetchSegments * tree_.lanes());
-    for (unsigned k = 0; k < vectors; ++k) {
-      Value* column = b_.CreateAdd(part, f_.i64(static_cast<int64_t>(k) * width_));
-      elements.push_back(tree_.elements(row, column, width_)[0]);
-    }
-  }
-  return elements;
+  if (part.mask) only.emplace(c_.lanes, part.mask);
+  Values indices = block.parallel;
+  indices.push_back(nullptr);
+  indices.push_back(row);
+  Row elements =
+      c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
+  if (kernel_.reduction.combine.code.size() > 1 || part.mask)
+    c_.lanes.prefetch_along(elements, kernel_.parallel_rank, kPrefetchSegments * tree_.lanes());
+  Values values;
+  for (unsigned k = 0; k < part.vectors; ++k)
+    values.push_back(
+        tree_.elements(elements, b_.CreateAdd(part.column, f_.i64(k * int64_t{width_})), width_)[0]);
+  return values;
 }
 
 }  // namespace

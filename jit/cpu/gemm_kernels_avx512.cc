@@ -79,6 +79,77 @@ inline __m512 load_bf16(const uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xFFFF, wide, 16));
 }
 
+// The same places of each quarter of two vectors (kN: of `a`, 16 + kN: of `b`), and whole quarters: two of
+// each. The intrinsics for them GCC 12 takes for uses of what is not set.
+template <int k0, int k1, int k2, int k3>
+inline __m512 in_quarters(__m512 a, __m512 b) {
+  return __builtin_shufflevector(a, b, k0, k1, k2, k3, k0 + 4, k1 + 4, k2 + 4, k3 + 4, k0 + 8, k1 + 8, k2 + 8,
+                                 k3 + 8, k0 + 12, k1 + 12, k2 + 12, k3 + 12);
+}
+template <int k0, int k1>
+inline __m512 whole_quarters(__m512 a, __m512 b) {
+  return __builtin_shufflevector(a, b, 4 * k0, 4 * k0 + 1, 4 * k0 + 2, 4 * k0 + 3, 4 * k1, 4 * k1 + 1,
+                                 4 * k1 + 2, 4 * k1 + 3, 16 + 4 * k0, 17 + 4 * k0, 18 + 4 * k0, 19 + 4 * k0,
+                                 16 + 4 * k1, 17 + 4 * k1, 18 + 4 * k1, 19 + 4 * k1);
+}
+template <int k0, int k1>
+inline __m512d in_quarters(__m512d a, __m512d b) {
+  return __builtin_shufflevector(a, b, k0, k1, k0 + 2, k1 + 2, k0 + 4, k1 + 4, k0 + 6, k1 + 6);
+}
+template <int k0, int k1>
+inline __m512d whole_quarters(__m512d a, __m512d b) {
+  return __builtin_shufflevector(a, b, 2 * k0, 2 * k0 + 1, 2 * k1, 2 * k1 + 1, 8 + 2 * k0, 9 + 2 * k0,
+                                 8 + 2 * k1, 9 + 2 * k1);
+}
+
+// out[step * q + k] = quarter q of each of the vectors of_rows[][k].
+template <int kStep, typename V>
+inline void gather_quarters(const V (&of_rows)[4][kStep], V* out) {
+#pragma GCC unroll 4
+  for (int k = 0; k < kStep; ++k) {
+    const V low = whole_quarters<0, 1>(of_rows[0][k], of_rows[1][k]);
+    const V high = whole_quarters<2, 3>(of_rows[0][k], of_rows[1][k]);
+    const V next_low = whole_quarters<0, 1>(of_rows[2][k], of_rows[3][k]);
+    const V next_high = whole_quarters<2, 3>(of_rows[2][k], of_rows[3][k]);
+    out[k] = whole_quarters<0, 2>(low, next_low);
+    out[kStep + k] = whole_quarters<1, 3>(low, next_low);
+    out[2 * kStep + k] = whole_quarters<0, 2>(high, next_high);
+    out[3 * kStep + k] = whole_quarters<1, 3>(high, next_high);
+  }
+}
+
+// out[k] = element k of each of as many rows as a vector has lanes. Every row is loaded once and whole: rows
+// a power of two apart lie in one set of the first-level cache, which does not hold so many until their other
+// parts are read.
+inline void load_transposed(const float* src, int64_t stride, __m512* out) {
+  __m512 fours[4][4];  // element 4 * q + k of four rows in quarter q of [][k]
+#pragma GCC unroll 4
+  for (int four = 0; four < 4; ++four) {
+    const float* const row = src + 4 * four * stride;
+    const __m512 a = Lanes<float>::load(row), b = Lanes<float>::load(row + stride);
+    const __m512 c = Lanes<float>::load(row + 2 * stride), d = Lanes<float>::load(row + 3 * stride);
+    const __m512 low_ab = in_quarters<0, 16, 1, 17>(a, b), high_ab = in_quarters<2, 18, 3, 19>(a, b);
+    const __m512 low_cd = in_quarters<0, 16, 1, 17>(c, d), high_cd = in_quarters<2, 18, 3, 19>(c, d);
+    fours[four][0] = in_quarters<0, 1, 16, 17>(low_ab, low_cd);
+    fours[four][1] = in_quarters<2, 3, 18, 19>(low_ab, low_cd);
+    fours[four][2] = in_quarters<0, 1, 16, 17>(high_ab, high_cd);
+    fours[four][3] = in_quarters<2, 3, 18, 19>(high_ab, high_cd);
+  }
+  gather_quarters<4>(fours, out);
+}
+
+inline void load_transposed(const double* src, int64_t stride, __m512d* out) {
+  __m512d twos[4][2];  // element 2 * q + k of two rows in quarter q of [][k]
+#pragma GCC unroll 4
+  for (int two = 0; two < 4; ++two) {
+    const __m512d a = Lanes<double>::load(src + 2 * two * stride);
+    const __m512d b = Lanes<double>::load(src + (2 * two + 1) * stride);
+    twos[two][0] = in_quarters<0, 8>(a, b);
+    twos[two][1] = in_quarters<1, 9>(a, b);
+  }
+  gather_quarters<2>(twos, out);
+}
+
 constexpr int kWideRows = 6;
 constexpr int kInPlaceRows = 8;
 constexpr int kVectorColumns = 16;
