@@ -172,6 +172,11 @@ TEST_CASE("sums follow the tree in both forms", "[codegen]") {
     check_sum<float>(DType::kF32, rows, 37);
     check_sum<float>(DType::kF32, rows, 300);
   }
+  // Few enough that lanes of the tree hold nothing, and lanes that hold one element more than others.
+  for (int64_t rows : {2, 3, 4, 5, 7, 8, 9, 16, 17, 20, 31, 33, 47, 48, 63, 64, 65, 80, 100, 127, 200}) {
+    check_sum<float>(DType::kF32, rows, 85);
+    check_sum<double>(DType::kF64, rows, 69);
+  }
   check_sum<float>(DType::kF32, 16500, 70);
   check_sum<float>(DType::kF32, 3, 16384);
   check_sum<float>(DType::kF32, 3, 16385);
