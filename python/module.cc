@@ -687,7 +687,7 @@ void add_inspection(py::module_& m) {
       "reset_peak_bytes", [] { lazy::default_device().memory().reset_peak(); },
       "Lets peak_bytes of the counters begin at what is alive now.");
   m.def("set_memory_limit", [](int64_t bytes) { lazy::default_device().memory().set_limit(bytes); });
-  m.def("available_threads", [] { return jit::available_cpus(); });
+  m.def("available_threads", [] { return jit::default_threads(); });
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
 }
 

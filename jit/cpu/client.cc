@@ -2,13 +2,13 @@
 
 #include <sys/mman.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "jit/client/environment.h"
 #include "jit/cpu/cpu_features.h"
 #include "jit/cpu/steps.h"
 
@@ -65,16 +65,6 @@ class InlineStream final : public Stream {
   }
 };
 
-// What the environment asks for; 1 where that is no number of devices.
-int wanted_devices() {
-  const char* const set = std::getenv("LAMINA_CPU_DEVICES");
-  const std::string_view text = set ? set : "";
-  int count = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const bool is_number = error == std::errc() && stopped == text.data() + text.size();
-  return is_number && count >= 1 && count <= CpuClient::kMostDevices ? count : 1;
-}
-
 }  // namespace
 
 CpuClient& CpuClient::get() {
@@ -83,7 +73,7 @@ CpuClient& CpuClient::get() {
 }
 
 CpuClient::CpuClient() {
-  const int count = wanted_devices();
+  const int count = count_in_environment("LAMINA_CPU_DEVICES", kMostDevices).value_or(1);
   for (int i = 0; i < count; ++i) {
     auto* const stream = new InlineStream;
     devices_.push_back(new Device(str_cat("cpu:", i), *this, target_,

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "jit/client/environment.h"
 #include "jit/client/threads.h"
 
 namespace lamina::jit {
@@ -132,6 +134,12 @@ int available_cpus(const std::string& root) {
   return quota > 0 ? std::min(cpus, quota) : cpus;
 }
 
+int default_threads() {
+  constexpr int kMost = 4096;
+  const std::optional<int> set = count_in_environment("LAMINA_NUM_THREADS", kMost);
+  return set ? *set : available_cpus();
+}
+
 struct ThreadPool::State {
   struct alignas(64) Worker {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
@@ -222,7 +230,7 @@ ThreadPool::~ThreadPool() {
 int ThreadPool::size() {
   int size = size_.load(std::memory_order_relaxed);
   if (size <= 0) {
-    size = available_cpus();
+    size = default_threads();
     size_.store(size, std::memory_order_relaxed);
   }
   return size;

@@ -27,10 +27,13 @@ namespace lamina::jit {
 int available_cpus(const std::string& root = "");
 // The quota alone; 0 when there is none.
 int cgroup_cpu_quota(const std::string& root = "");
+// Threads that work for a process: what LAMINA_NUM_THREADS says, also where that is more than there are
+// processors, else available_cpus().
+int default_threads();
 
 class ThreadPool final : private hlo::ForkGuarded {
  public:
-  // `size` threads, the caller included; 0 asks available_cpus() at the first job.
+  // `size` threads, the caller included; 0 asks default_threads() at the first job.
   explicit ThreadPool(int size = 0) : ForkGuarded(hlo::LockRank::kThreads), size_(size) {}
   ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;

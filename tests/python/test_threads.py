@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import runpy
 import subprocess
 import sys
@@ -394,3 +395,46 @@ def test_threads_share_work_without_a_change_of_bits(tmp_path):
     )
     assert alone == together  # plans as well: they are saved, and run where there are more threads or fewer
     assert int(together[-1].split()[1]) >= 9
+
+
+WORKERS = """
+import os
+import lamina as lm, lamina.numpy as np
+x = np.arange(4_000_000, dtype="float32")
+before = len(os.listdir("/proc/self/task"))
+np.sin(x).block_until_ready()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_the_environment_sets_how_many_threads_compute():
+    alone, four = (
+        subprocess.run(
+            [sys.executable, "-c", WORKERS],
+            env={
+                **os.environ,
+                "LAMINA_NUM_THREADS": n,
+                "LAMINA_DEFAULT_DEVICE": "cpu",
+                "LAMINA_COMPILE": "first",
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for n in ("1", "4")
+    )
+    assert int(four) - int(alone) == 3
+
+
+@pytest.mark.parametrize("setting", ["", "none", "0", "-2", "1.5", "99999999999"])
+def test_a_number_of_threads_that_is_none_sets_nothing(setting):
+    program = "from lamina import _core; print(_core.available_threads())"
+    runs = [
+        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+        for env in (
+            {k: v for k, v in os.environ.items() if k != "LAMINA_NUM_THREADS"},
+            {**os.environ, "LAMINA_NUM_THREADS": setting},
+        )
+    ]
+    assert runs[0].stdout == runs[1].stdout
