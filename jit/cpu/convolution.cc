@@ -9,6 +9,7 @@
 
 #include "hlo/reference_dot.h"
 #include "jit/cpu/convolution_lanes.h"
+#include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/gemm_source.h"
@@ -507,6 +508,12 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
           if (const auto plan = plan_lanes(s, kernels.lanes, sizeof(T), context.parallel.threads))
             return LaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
                 .run();
+        if constexpr (std::is_floating_point_v<T>)
+          if (kernels.offset_tile[0][0])
+            if (const auto plan = plan_planes(s, kernels, context.parallel.threads))
+              return PlaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context,
+                                                               store)
+                  .run();
         if (kernels.run_tile[0][0])
           if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
                                           sizeof(T), context.parallel.threads))

@@ -21,6 +21,7 @@
 #include "hlo/reference_dot.h"
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/gemm_source.h"
+#include "jit/cpu/padded_line.h"
 
 namespace lamina::jit {
 
@@ -78,26 +79,21 @@ class PaddedLines {
   void fill(int64_t at) {
     T* const to = slots_ + at % plan_.slots * plan_.line_elements();
     const hlo::ConvDim &y = plan_.y, &x = plan_.x;
-    const int64_t p = at - y.pad_low, per_position = plan_.features * plan_.images;
-    // Elements [low, high) of the input's line lie within the padded one.
-    const int64_t low = x.pad_low >= 0 ? 0 : ceil_div(-x.pad_low, x.input_dilation);
-    const int64_t high = x.pad_low >= plan_.width
-                             ? 0
-                             : std::min(x.input, (plan_.width - 1 - x.pad_low) / x.input_dilation + 1);
-    if (p < 0 || p % y.input_dilation != 0 || p / y.input_dilation >= y.input || low >= high) {
+    const int64_t per_position = plan_.features * plan_.images, line = input_line(y, at);
+    const PaddedLine part(x, plan_.width);
+    if (line < 0 || part.empty()) {
       std::fill_n(to, plan_.line_elements(), T{});
       return;
     }
-    const int64_t first = low * x.input_dilation + x.pad_low;
+    const int64_t count = part.high - part.low;
     if (x.input_dilation == 1) {
-      std::fill_n(to, first * per_position, T{});
-      const int64_t end = first + high - low;
+      std::fill_n(to, part.first * per_position, T{});
+      const int64_t end = part.first + count;
       std::fill_n(to + end * per_position, (plan_.width - end) * per_position, T{});
     } else {
       std::fill_n(to, plan_.line_elements(), T{});
     }
-    const int64_t from = p / y.input_dilation * y.input_stride + low * x.input_stride;
-    copy(to + first * per_position, from, high - low);
+    copy(to + part.first * per_position, line * y.input_stride + part.low * x.input_stride, count);
   }
 
   void copy(T* to, int64_t from, int64_t count) const {

@@ -110,6 +110,7 @@ const GemmKernels<T>& portable() {
       .tile = {{tile<T, 1>}, {tile<T, 2>}, {tile<T, 3>}, {tile<T, 4>}},
       .run_tile = {},
       .run_tile_across = {},
+      .offset_tile = {},
       .lane_chains = {},
       .transpose = transpose<T>,
       .widen_f16 = nullptr,

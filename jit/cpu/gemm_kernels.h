@@ -49,6 +49,11 @@ template <typename T>
 using LaneChainsFn = void (*)(int64_t kc, const int32_t* terms, const int32_t* positions, const T* base,
                               const T* filter, int64_t step, T* acc, bool fresh);
 
+// A tile of full vectors, `a` packed as for TileFn, row k of b at b + offsets[k].
+template <typename T>
+using OffsetTileFn = void (*)(int64_t kc, const T* a, const T* b, const int32_t* offsets, T* c, int64_t ldc,
+                              bool first);
+
 inline constexpr int kMaxRunVecs = 2;
 inline constexpr int kMaxLaneChains = 8;
 inline constexpr int kMaxInPlaceRows = 8;
@@ -65,6 +70,8 @@ struct GemmKernels {
   // [rows - 1][vecs - 1], up to max_rows rows; null for types without vectors of their own.
   RunTileFn<T> run_tile[kMaxTileRows][kMaxRunVecs];
   RunTileFn<T> run_tile_across[kMaxTileRows][kMaxRunVecs];
+  // As many as of `tile`; null for those types, too.
+  OffsetTileFn<T> offset_tile[kMaxTileRows][kMaxTileVecs];
   // [positions - 1]; null for those types, too.
   LaneChainsFn<T> lane_chains[kMaxLaneChains];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.

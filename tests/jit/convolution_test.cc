@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/cpu/convolution_lanes.h"
+#include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
 #include "tests/jit/kernel_testing.h"
 
@@ -211,6 +212,65 @@ TEST_CASE("convolutions that read patches in place have the bits of the definiti
   }
   CHECK(along > 20);
   CHECK(across > 20);
+}
+
+// Every way to meet an edge, several blocks of terms, tiles of several heights.
+TEST_CASE("convolutions whose lanes are positions have the bits of the definition", "[heavy]") {
+  Pools pools;
+  std::mt19937_64 rng(28);
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
+                                           {DType::kF64, DType::kF64},
+                                           {DType::kBF16, DType::kF32},
+                                           {DType::kF16, DType::kF16}};
+  int planned = 0, several_blocks = 0;
+  for (int i = 0; i < 120; ++i) {
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(1 + rng() % 2);
+    s.filter_input = pick(rng, {1, 3, 8, 40});
+    s.input_features = s.filter_input * s.feature_groups;
+    s.output_features = pick(rng, {1, 2, 3, 5, 7, 12, 15}) * s.groups();
+    for (ConvDim& d : s.spatial) {
+      d.output = pick(rng, {1, 4, 9, 16, 31, 70});
+      d.filter = pick(rng, {1, 2, 3, 5});
+      d.stride = 1;
+      d.pad_low = pick(rng, {0, 1, 2, 12, -1, -3});
+      const int64_t reach = d.output + (d.filter - 1) * d.filter_dilation;
+      d.input = std::max<int64_t>(1, (reach - d.pad_low - pick(rng, {0, 1, 2, 11, -2})) / d.input_dilation);
+    }
+    const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+    if (jit::plan_planes<float>(s, jit::gemm_kernels<float>(jit::Isa::kAvx512), 1)) {
+      ++planned;
+      if (s.window() * s.filter_input > hlo::kDotBlock) ++several_blocks;
+    }
+    const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
+    check_conv_bits(pools, in, out, s, sizes, rng);
+  }
+  CHECK(planned > 40);
+  CHECK(several_blocks > 5);
+}
+
+// Parts of the lines at a time, the last of them shorter; a large image for each thread.
+TEST_CASE("large convolutions whose lanes are positions have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(29);
+  for (bool features_last : {false, true})
+    for (const auto& [batch, from, to, image] :
+         std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>>{{1, 2, 3, 223}, {3, 24, 12, 70}}) {
+      ConvShape s;
+      s.input_batch = batch;
+      s.input_features = s.filter_input = from;
+      s.output_features = to;
+      s.spatial.resize(2);
+      for (ConvDim& d : s.spatial) {
+        d.input = d.output = image;
+        d.filter = 3;
+        d.pad_low = 1;
+      }
+      const auto plan = jit::plan_planes<float>(s, jit::gemm_kernels<float>(jit::Isa::kAvx512), 2);
+      REQUIRE(plan);
+      CHECK(plan->cuts() > 1);
+      check_conv_bits(pools, DType::kF32, DType::kF32, s, usual_strides(s, features_last), rng);
+    }
 }
 
 // Depthwise ones, groups of a few features, and their gradients, in any number of dimensions.
