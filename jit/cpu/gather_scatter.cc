@@ -160,21 +160,31 @@ struct Gather {
   Dims out_strides;  // of the result, per batch dimension
   std::vector<BoxDim> slice;
   int64_t positions, slice_bytes, width;
-  bool flat = false;  // slice p is contiguous and goes to place p
+  // Runs of so many elements of slice p go to place p * run_length, and of each further row of `outer` beside
+  // that.
+  bool is_flat = false;
+  int64_t run_length = 1;
+  std::vector<BoxDim> outer{};
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     const int64_t total = positions * slice_bytes;
     if (total == 0) return absl::OkStatus();
-    const int64_t tasks = std::min(positions, total / kTaskBytes + 1);
+    // Rows are cut rather than positions, so that each is read once.
+    const bool by_rows = is_flat && !outer.empty();
+    const int64_t cut = by_rows ? outer[0].extent : positions, tasks = std::min(cut, total / kTaskBytes + 1);
     context.parallel(tasks, [&](int64_t t) {
-      run_part(in, out[0], positions * t / tasks, positions * (t + 1) / tasks, context);
+      const int64_t begin = cut * t / tasks, end = cut * (t + 1) / tasks;
+      if (!by_rows) return run_part(in, out[0], begin, end, context);
+      std::vector<BoxDim> rows = outer;
+      rows[0].extent = end - begin;
+      run_flat(in, out[0], 0, positions, rows, begin * outer[0].from, begin * outer[0].to, context);
     });
     return context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }
 
   void run_part(const void* const* in, void* out, int64_t begin, int64_t end,
                 const KernelContext& context) const {
-    if (flat) return run_flat(in, out, begin, end, context);
+    if (is_flat) return run_flat(in, out, begin, end, {}, 0, 0, context);
     Odometer<3> at(space.batch_dims, {&space.batch_strides, &space.batching_strides, &out_strides});
     at.seek(begin);
     for (int64_t p = begin; p < end; ++p, at.step()) {
@@ -190,35 +200,41 @@ struct Gather {
     }
   }
 
-  void run_flat(const void* const* in, void* out, int64_t begin, int64_t end,
-                const KernelContext& context) const {
+  // All vectors of a block for one row of their slices after the other: neighbours in the result.
+  void run_flat(const void* const* in, void* out, int64_t begin, int64_t end, const std::vector<BoxDim>& rows,
+                int64_t first_from, int64_t first_to, const KernelContext& context) const {
     std::array<int64_t, kBlock> offsets;
     for (int64_t p = begin; p < end && !context.cancelled(); p += kBlock) {
       const int64_t count = std::min(kBlock, end - p);
       space.offsets(in[1], p, count, true, offsets.data());
-      const auto copy = [&]<typename T>(T) {
-        const T* from = static_cast<const T*>(in[0]);
-        T* to = static_cast<T*>(out) + p;
-        for (int64_t i = 0; i < count; ++i) to[i] = from[offsets[i]];
-      };
-      switch (slice_bytes == width ? width : 0) {
-        case 1:
-          copy(uint8_t{});
-          break;
-        case 2:
-          copy(uint16_t{});
-          break;
-        case 4:
-          copy(uint32_t{});
-          break;
-        case 8:
-          copy(uint64_t{});
-          break;
-        default:
-          for (int64_t i = 0; i < count; ++i)
-            std::memcpy(static_cast<std::byte*>(out) + (p + i) * slice_bytes,
-                        static_cast<const std::byte*>(in[0]) + offsets[i] * width, slice_bytes);
-      }
+      for_each_row(rows.data(), rows.size(), first_from, first_to + p * run_length,
+                   [&](int64_t from, int64_t to, int64_t n, int64_t from_step, int64_t to_step) {
+                     for (int64_t i = 0; i < n; ++i)
+                       copy_runs(static_cast<const std::byte*>(in[0]) + (from + i * from_step) * width,
+                                 offsets.data(), count,
+                                 static_cast<std::byte*>(out) + (to + i * to_step) * width);
+                   });
+    }
+  }
+
+  void copy_runs(const std::byte* from, const int64_t* offsets, int64_t count, std::byte* to) const {
+    const auto copy = [&]<typename T>(T) {
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * sizeof(T), from + offsets[i] * sizeof(T), sizeof(T));
+    };
+    switch (run_length == 1 ? width : 0) {
+      case 1:
+        return copy(uint8_t{});
+      case 2:
+        return copy(uint16_t{});
+      case 4:
+        return copy(uint32_t{});
+      case 8:
+        return copy(uint64_t{});
+      default:
+        const int64_t bytes = run_length * width;
+        for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + offsets[i] * width, bytes);
     }
   }
 };
@@ -423,10 +439,15 @@ NativeOp make_gather(const Node& n) {
   }
   g.slice = simplified(g.slice);
   g.slice_bytes = elements * g.width;
-  int64_t step = elements;
-  g.flat = g.space.is_flat && is_run(g.slice);
+  g.outer = g.slice;
+  if (!g.outer.empty() && g.outer.back().from == 1 && g.outer.back().to == 1) {
+    g.run_length = g.outer.back().extent;
+    g.outer.pop_back();
+  }
+  g.is_flat = g.space.is_flat;
+  int64_t step = g.run_length;
   for (size_t d = g.out_strides.size(); d-- > 0; step *= g.space.batch_dims[d])
-    g.flat &= g.space.batch_dims[d] == 1 || g.out_strides[d] == step;
+    g.is_flat &= g.space.batch_dims[d] == 1 || g.out_strides[d] == step;
   NativeOp op;
   op.what = str_cat(g.positions, " slices of ", elements, " elements");
   op.run = [g = std::move(g)](const void* const* in, void* const* out, const KernelContext& context) {

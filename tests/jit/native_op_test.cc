@@ -99,6 +99,17 @@ TEST_CASE("Gathers of every layout are the evaluator's", "[native]") {
                "slice_sizes=[1,3,1], offset_dims=[1], collapsed_slice_dims=[0,2], start_index_map=[2,0], "
                "index_vector_dim=0\n  return (v0)\n}\n",
                {{"t", t}, {"i", index}}));
+      // Columns, and runs in the middle.
+      check(
+          with("computation main(p0: $t[5,7], p1: $i[6]) -> ($t[5,6]) {\n  v0 = $t[5,6] gather(p0, p1), "
+               "slice_sizes=[5,1], offset_dims=[0], collapsed_slice_dims=[1], start_index_map=[1], "
+               "index_vector_dim=1\n  return (v0)\n}\n",
+               {{"t", t}, {"i", index}}));
+      check(
+          with("computation main(p0: $t[2,5,7,4], p1: $i[3,2]) -> ($t[2,5,3,2,3]) {\n  v0 = $t[2,5,3,2,3] "
+               "gather(p0, p1), slice_sizes=[2,5,1,3], offset_dims=[0,1,4], collapsed_slice_dims=[2], "
+               "start_index_map=[2], index_vector_dim=2\n  return (v0)\n}\n",
+               {{"t", t}, {"i", index}}));
     }
   // Slices before batch dimensions, and partial slices.
   check(
@@ -128,6 +139,11 @@ TEST_CASE("A large gather on several threads is that on one", "[native]") {
       "index_vector_dim=1\n  "
       "return (v0)\n}\n",
       -20, 600);
+  check(
+      "computation main(p0: f32[500,300], p1: s32[1300]) -> (f32[500,1300]) {\n  v0 = f32[500,1300] "
+      "gather(p0, p1), slice_sizes=[500,1], offset_dims=[0], collapsed_slice_dims=[1], start_index_map=[1], "
+      "index_vector_dim=1\n  return (v0)\n}\n",
+      -20, 400);
 }
 
 TEST_CASE("Scatters apply updates in order and skip what lies outside", "[native]") {
