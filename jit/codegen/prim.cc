@@ -5,6 +5,8 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include <cmath>
+
 namespace lamina::jit::codegen {
 
 using hlo::byte_size;
@@ -195,9 +197,32 @@ Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsi
   }
 }
 
+namespace {
+
+// The smallest number of the type that is no smaller in magnitude than one over a divisor that is known and
+// the same in all lanes; null if it is not. Products with it are no smaller than the quotients, so that those
+// that are integers do not fall below them, and at most two roundings larger.
+Constant* inverse_of(Value* divisor, bool is_signed, Type* real) {
+  auto* known = llvm::dyn_cast<Constant>(divisor);
+  auto* same = known ? llvm::dyn_cast_or_null<llvm::ConstantInt>(known->getSplatValue()) : nullptr;
+  if (!same || same->isZero() || same->isMinusOne()) return nullptr;  // that divides by something else
+  const double d =
+      is_signed ? static_cast<double>(same->getSExtValue()) : static_cast<double>(same->getZExtValue());
+  const auto rounded_up = [&]<typename T>(T) {
+    const T magnitude = static_cast<T>(std::abs(d));
+    T inverse = T{1} / magnitude;
+    if (std::fma(inverse, magnitude, T{-1}) < 0) inverse = std::nextafter(inverse, T{1});
+    return static_cast<double>(std::copysign(inverse, static_cast<T>(d)));
+  };
+  return llvm::ConstantFP::get(real,
+                               real->getScalarType()->isDoubleTy() ? rounded_up(0.0) : rounded_up(0.0F));
+}
+
+}  // namespace
+
 // There is no vector integer division in hardware. Up to 32 bits the float quotient, truncated, is exact:
 // with n-bit integers it differs from an integer by at least 1/b unless it is one, and its rounding error is
-// below 2^n / b * 2^-p, where p > n.
+// below 2^n / b * 2^-p, where p > n. So is the product with the divisor's inverse (p > n + 1).
 Value* PrimEmitter::emit_divide(bool remainder, DType t, Value* a, Value* b, unsigned lanes) {
   const unsigned width = register_width(t);
   Constant* one = int_constant(width, 1, lanes);
@@ -215,11 +240,14 @@ Value* PrimEmitter::emit_divide(bool remainder, DType t, Value* a, Value* b, uns
     quotient = is_signed(t) ? b_.CreateSDiv(a, divisor) : b_.CreateUDiv(a, divisor);
   } else {
     Type* real = width == 32 ? type(DType::kF64, lanes) : type(DType::kF32, lanes);
+    const auto as_real = [&](Value* x) {
+      return is_signed(t) ? b_.CreateSIToFP(x, real) : b_.CreateUIToFP(x, real);
+    };
+    Constant* inverse = inverse_of(b, is_signed(t), real);
+    Value* q = inverse ? b_.CreateFMul(as_real(a), inverse) : b_.CreateFDiv(as_real(a), as_real(divisor));
     if (is_signed(t)) {
-      Value* q = b_.CreateFDiv(b_.CreateSIToFP(a, real), b_.CreateSIToFP(divisor, real));
       quotient = b_.CreateTrunc(b_.CreateFPToSI(q, int_type(32, lanes)), int_type(width, lanes));
     } else {
-      Value* q = b_.CreateFDiv(b_.CreateUIToFP(a, real), b_.CreateUIToFP(divisor, real));
       quotient = width == 32
                      ? b_.CreateFPToUI(q, int_type(32, lanes))
                      : b_.CreateTrunc(b_.CreateFPToSI(q, int_type(32, lanes)), int_type(width, lanes));

@@ -1,5 +1,5 @@
 """Remainders of floats are exact, as NumPy's fmod is: for quotients of any size, next to whole ones, and at the edges of
-a type."""
+a type. So are quotients and remainders of integers by numbers that the program knows."""
 
 import lamina as lm
 import lamina.numpy as jnp
@@ -60,3 +60,27 @@ def test_remainder_is_exact(kind: str) -> None:
     number = ~np.isnan(want)
     unsigned = f"u{np.dtype(kind).itemsize}"
     np.testing.assert_array_equal(got.view(unsigned)[number], want.view(unsigned)[number])
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_division_by_a_known_number_is_exact(kind: str) -> None:
+    info = np.iinfo(kind)
+    rng = np.random.default_rng(6)
+    near = np.array([info.min, info.min + 1, info.max - 1, info.max], kind)
+    divisors = {1, 2, 3, 7, 10, 64, 100, 127, info.max, info.max // 2, info.max - 1, info.max // 3}
+    divisors |= {int(d) for d in rng.integers(1, info.max, 6)}
+    if info.min < 0:
+        divisors |= {-d for d in divisors} | {int(info.min)}
+    for divisor in divisors:
+        with np.errstate(over="ignore"):  # of the least number by -1
+            any_number = rng.integers(info.min, info.max, COUNT, dtype=kind, endpoint=True)
+            quotients = any_number // np.array(divisor, kind)
+            multiples = quotients * np.array(divisor, kind)  # those that wrap are numbers as well
+            one = np.array(1, kind)
+            x = np.concatenate([multiples, multiples - one, multiples + one, near])
+            by = np.array(divisor, kind)
+            want_quotient, want_rest = x // by, x % by
+        divide = lm.jit(lambda x, d=divisor: (x // d, x % d))
+        quotient, rest = divide(jnp.asarray(x))
+        np.testing.assert_array_equal(np.asarray(quotient), want_quotient, err_msg=str(divisor))
+        np.testing.assert_array_equal(np.asarray(rest), want_rest, err_msg=str(divisor))
