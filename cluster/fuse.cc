@@ -44,7 +44,7 @@ bool has_own_indices(const Node& n) {
   const hlo::Attrs& a = n.attrs();
   const hlo::Dims& indices = n.operand_type(1)->dims;
   const int64_t vector_dim = a.integer(Attr::index_vector_dim), rank = std::ssize(indices);
-  return a.ints(Attr::offset_dims).empty() && a.ints(Attr::operand_batching_dims).empty() &&
+  return a.ints(Attr::offset_dims).empty() &&
          (vector_dim == rank || (vector_dim == rank - 1 && indices.back() == 1));
 }
 
