@@ -40,6 +40,7 @@ __all__ = [
     "one_hot",
     "relu",
     "relu6",
+    "scaled_matmul",
     "selu",
     "sigmoid",
     "silu",
@@ -372,6 +373,29 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> 
     wide = lax.broadcast_in_dim(t, shape, kept)
     place = lax.broadcasted_iota(t.dtype if t.dtype.kind in "iu" else "int32", shape, axis)
     return lax.convert_element_type(_core.elementwise("compare", wide, place, direction="EQ"), dtype)
+
+
+def scaled_matmul(
+    lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, preferred_element_type: Any = "float32"
+) -> Tensor:
+    """Products of the rows of `lhs` (B, M, K) and of `rhs` (B, N, K), times their scales, as (B, M, N).
+
+    Scales are (B, M, K / block) and (B, N, K / block'), one for each block of a row; elements and scales may be of
+    8 bits or less. `preferred_element_type` is the type of the products and sums. TypeError for other shapes.
+    """
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if a.ndim != 3 or b.ndim != 3:
+        raise TypeError(
+            f"scaled_matmul takes arrays (B, M, K) and (B, N, K), not {describe(a)} and {describe(b)}"
+        )
+    return lax.scaled_dot(
+        a,
+        b,
+        lhs_scale=lhs_scales,
+        rhs_scale=rhs_scales,
+        dimension_numbers=(((2,), (2,)), ((0,), (0,))),
+        preferred_element_type=preferred_element_type,
+    )
 
 
 def dot_product_attention(

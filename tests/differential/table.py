@@ -458,5 +458,8 @@ NOT_YET: dict[str, dict[str, str]] = {
         "bernoulli bessel_jn boxcox boxcox1p comb dawsn erfcinv erfcx exprel fresnel gammasgn huber hyp1f1 hyp2f1 "
         "log_expit lpmn lpmn_values owens_t psi rgamma sici sinc sph_harm_y wofz",
     ),
-    "nn": _because("tests/python/test_nn.py compares it with products and softmax", "dot_product_attention"),
+    "nn": {
+        **_because("tests/python/test_nn.py compares it with products and softmax", "dot_product_attention"),
+        **_because("tests/python/test_jax_parameters.py compares it with JAX", "scaled_matmul"),
+    },
 }

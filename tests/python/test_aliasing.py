@@ -174,6 +174,7 @@ ROWS = {
     "lamina.scipy.linalg.hadamard": [(2,)],
     "lamina.scipy.linalg.lu_solve": [((M, IX[:2] * 0), M2)],
     "lamina.scipy.linalg.solve_sylvester": [(M, M, M2)],
+    "lamina.nn.scaled_matmul": [tuple(np.ones((1, 2, n), "f4") for n in (4, 4, 2, 2))],
     "lamina.nn.dot_product_attention": [tuple(np.ones((1, 2, 1, 2), "f4") for _ in range(3))],
     "lamina.scipy.special.sph_harm_y": [(np.array([2, 3], "i4"), np.array([1, -1], "i4"), V[:2], V[:2])],
 }
