@@ -460,6 +460,6 @@ NOT_YET: dict[str, dict[str, str]] = {
     ),
     "nn": {
         **_because("tests/python/test_nn.py compares it with products and softmax", "dot_product_attention"),
-        **_because("tests/python/test_jax_parameters.py compares it with JAX", "scaled_matmul"),
+        **_because("tests/python/test_jax_parameters.py compares it with products", "scaled_matmul"),
     },
 }
