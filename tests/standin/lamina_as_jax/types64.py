@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import sys
 import types
@@ -102,9 +103,15 @@ def argument(x: Any) -> Any:
         if all(a is b for a, b in zip(new, x, strict=True)):
             return x
         return t(*new) if hasattr(x, "_fields") else t(new)
-    if t is dict:
+    if isinstance(x, dict):
         changed = {k: argument(v) for k, v in x.items()}
-        return x if all(changed[k] is x[k] for k in x) else changed
+        if all(changed[k] is x[k] for k in x):
+            return x
+        if t is dict:
+            return changed
+        like = copy.copy(x)  # of its class, with what else it holds
+        like.update(changed)
+        return like
     if _is_dtype(x):
         try:
             name = dtypes.name_of(getattr(x, "dtype", x) if isinstance(x, type) else x)
@@ -305,6 +312,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` with JAX's types at its boundary."""
 
     places = _of_places(f)
+    promotes = not str(getattr(f, "__module__", "")).startswith("lamina.lax")
     converts = getattr(f, "__name__", "") in _CONVERTING
     asks_for_type = getattr(f, "__name__", "").strip("_") == "astype"
 
@@ -312,7 +320,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if asks_for_type and len(args) > 1:
             _told_of(args[1])
-        if _State.looker is not None:
+        if _State.looker is not None and promotes:
             _State.looker(getattr(f, "__name__", ""), args)
         for a in args:
             if type(a) is Tensor:
