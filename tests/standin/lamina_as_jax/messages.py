@@ -425,7 +425,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: "The input must be non-scalar to take a cumulative sum or product." if m[1] == "()" else
      f"The input array has rank {m[1].count(',') + (m[1][-2] != ',')}, however an axis was not specified."),
     (r"^an axis is repeated in (.*)$", r"repeated axis: duplicate value in 'axis': \1"),
-    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1"),
+    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1: dimensions are not unique"),
     (r"a value of shape (\(.*?\)) cannot be broadcast to (\(.*?\))",
      lambda m: ("Cannot broadcast to shape with fewer dimensions" if m[2].count(",") < m[1].count(",") else
      "Incompatible shapes for broadcasting") + f": {m[1]} and requested shape {m[2]}"),
@@ -448,8 +448,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      "target broadcast shape", _TypeAndValue),
     (r"^broadcast_in_dim\(.*\): broadcast_dimensions \S+ names dimension",
      "broadcast_in_dim broadcast_dimensions must not contain duplicates.", _TypeAndValue),
-    (r"^dimensions (-?\d+) is out of range for an array of rank (\d+)",
+    (r"^\w+ (-?\d+) is out of range for an array of rank (\d+)",
      r"axis \1 is out of bounds for array of dimension \2"),
+    (r"^lax\.(\w+) combines containers of the structure .*, and its computation returned",
+     r"\1 output must have the same tree structure as the operands."),
+    (r"^lax\.top_k gives int32 indices", "top_k returns int32 indices, which will overflow for array dimensions of "
+     "more than 2**31."),
     (r"^cannot squeeze dimension (\d+) of \w+\[(.*)\]: its size",
      lambda m: f"cannot select an axis to squeeze out which has size not equal to one, got shape={_sizes(m[2])} and "
      f"dimensions=({m[1]},)"),

@@ -16,6 +16,7 @@ from lamina import tree as lamina_tree
 from lamina._stages import ArgumentInfo
 
 from lamina_as_jax import (
+    accepted,
     adapters,
     array_api,
     avals,
@@ -183,9 +184,7 @@ def install() -> None:
             "AccuracyMode": adapters.AccuracyMode,
             **shape_rules.NAMES,
             **strictness.products(lax),
-            **strictness.LAX,
-            **extras.LAX,
-            **keys.lax_names(),
+            **_lax(),
             **_primitives(),
         },
     )
@@ -222,6 +221,14 @@ def install() -> None:
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
     _types()
     _functions()
+
+
+def _lax() -> dict[str, Any]:
+    """Functions of ``jax.lax`` that are not Lamina's as they are."""
+    own = {**strictness.LAX, **extras.LAX, **keys.lax_names()}
+    for name in accepted.NAMES:
+        own[name] = accepted.checked(name, own.get(name) or types64.wrapped(getattr(lax, name)))
+    return own
 
 
 def _jax() -> None:
