@@ -493,14 +493,22 @@ def minimize(*args: Any, method: str, **kwargs: Any) -> Any:
 
 
 def fori_loop(lower: Any, upper: Any, *args: Any, **kwargs: Any) -> Any:
-    """TypeError for bounds of two types."""
+    """TypeError for bounds of two types, ValueError for steps in one where their number is not known."""
     types = [np.dtype(getattr(x.dtype, "name", x.dtype)) for x in (lower, upper) if hasattr(x, "dtype")]
     weak = any(getattr(x, "weak_type", False) for x in (lower, upper))
     if len(types) == 2 and types[0] != types[1] and not weak:
         raise TypeError(
             f"lower and upper arguments to fori_loop must have equal types, got {types[0].name} and {types[1].name}"
         )
+    unroll = kwargs.get("unroll", args[2] if len(args) > 2 else None)
+    if unroll not in (None, False, 1) and not all(_is_known(x) for x in (lower, upper)):
+        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
     return wrapped(lm.lax.fori_loop)(lower, upper, *args, **kwargs)
+
+
+def _is_known(x: Any) -> bool:
+    """Whether it is a number, or an array whose value is known."""
+    return type(x) is not Tensor or _core.forceable(x)
 
 
 class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):

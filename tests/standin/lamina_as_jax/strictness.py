@@ -10,7 +10,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import _core
+from lamina import _core, _jit
 from lamina._core import Tensor
 
 from lamina_as_jax import messages, settings, types64
@@ -143,6 +143,43 @@ def concatenate(operands: Any, dimension: int) -> Any:
     return types64.wrapped(lm.lax.concatenate)(operands, dimension)
 
 
+def _at_indices(name: str, place: int) -> Callable[..., Any]:
+    """A slice at indices, which are the argument at a place. TypeError for indices of several types."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+
+    @functools.wraps(inner)
+    def call(*args: Any, **options: Any) -> Any:
+        indices = args[place] if len(args) > place else options.get("start_indices", ())
+        if isinstance(indices, (list, tuple)):
+            dtypes = [d for d in _types_apart(indices) if d.kind in "iu"]
+            numbers = any(type(i) is int for i in indices)  # whose type yields
+            if dtypes and not numbers:
+                raise TypeError(
+                    f"index arguments to {name} must be integers of the same type, got: {', '.join(map(str, dtypes))}"
+                )
+        return inner(*args, **options)
+
+    return call
+
+
+@functools.wraps(lm.lax.dot)
+def dot(lhs: Any, rhs: Any, **options: Any) -> Any:
+    """What else it takes, it takes by name."""
+    return asking(types64.wrapped(lm.lax.dot))(lhs, rhs, **options)
+
+
+@functools.wraps(lm.lax.scan)
+def scan(f: Any, init: Any, xs: Any = None, length: Any = None, *args: Any, **options: Any) -> Any:
+    """ValueError for no steps where functions are not jitted: what they would give is not known."""
+    if _jit.tracing.disabled and (
+        length == 0 or any(np.shape(x)[:1] == (0,) for x in lm.tree.tree_leaves(xs))
+    ):
+        raise ValueError(
+            "zero-length scan is not supported in disable_jit() mode because the output type is unknown."
+        )
+    return types64.wrapped(lm.lax.scan)(f, init, xs, length, *args, **options)
+
+
 def _running(name: str) -> Callable[..., Any]:
     """A running sum or the like: of numbers, along an axis counted from the first."""
     inner = types64.wrapped(getattr(lm.lax, name))
@@ -237,6 +274,10 @@ LAX: dict[str, Any] = {
     "clamp": _same_types("clamp"),
     "pad": pad,
     "concatenate": concatenate,
+    "dynamic_slice": _at_indices("dynamic_slice", 1),
+    "dynamic_update_slice": _at_indices("dynamic_update_slice", 2),
+    "dot": dot,
+    "scan": scan,
     **{n: _running(n) for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
     "top_k": _largest("top_k", "c", "top_k is not compatible with complex inputs."),
     **{n: _largest(n, "biuc", "operand must be a floating type") for n in ("approx_max_k", "approx_min_k")},
