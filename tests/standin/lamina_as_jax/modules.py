@@ -25,6 +25,7 @@ from lamina_as_jax import (
     exporting,
     extras,
     internals,
+    jitted,
     keys,
     linear_util,
     messages,
@@ -81,7 +82,7 @@ _RECORDED_OTHERWISE = (
 )  # fmt: skip
 _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
 _ADAPTED = (
-    *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
+    *("grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
     *("custom_jvp", "custom_vjp", "closure_convert", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
@@ -237,6 +238,7 @@ def _jax() -> None:
         "__version_info__": (0, 10, 2),
         "config": settings.Config(),
         **settings.SCOPES,
+        "jit": jitted.jit,
         **_some(adapters, _ADAPTED),
         "Device": sharding.Device,
         "devices": sharding.devices,
@@ -360,12 +362,12 @@ def _types() -> None:
     ):
         _put("jax.interpreters." + name, own=names)
     _put("jax.sharding", own={**sharding.NAMES, **extras.SHARDING})
-    stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
+    stages = {"Compiled": jitted.Lowered, "Lowered": jitted.Lowered, "Traced": jitted.Lowered}
     _put(
         "jax.stages",
         own={
             **stages,
-            "Wrapped": adapters.Jitted,
+            "Wrapped": jitted.Jitted,
             "ArgInfo": ArgumentInfo,
             "CompilerOptions": dict[str, Any],
         },
@@ -401,7 +403,7 @@ def _functions() -> None:
     _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
     _put("jax.experimental.random", own=stateful.NAMES)
     _put("jax.experimental.rnn", own=rnn.NAMES)
-    _put("jax.experimental.pjit", own={"pjit": adapters.jit})
+    _put("jax.experimental.pjit", own={"pjit": jitted.jit})
     _put("jax.experimental.checkify", _maybe("lamina.experimental.checkify"), checking.NAMES)
     _put("jax.experimental.ode", _maybe("lamina.experimental.ode"))
     _put("jax.experimental.jet", own=adapters.JET)
@@ -427,7 +429,7 @@ def _functions() -> None:
     _put("jaxlib", own={"__version__": jax.__version__})
     for name, own in (
         ("version", {"__version__": jax.__version__}),
-        ("_jax", {"PjitFunction": adapters.Jitted, "Device": sharding.Device, "Client": sharding.Backend}),
+        ("_jax", {"PjitFunction": jitted.Jitted, "Device": sharding.Device, "Client": sharding.Backend}),
         ("xla_client", {"Device": sharding.Device, "Client": sharding.Backend}),
     ):
         _put("jaxlib." + name, own=own)

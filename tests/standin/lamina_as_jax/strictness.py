@@ -10,7 +10,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import _core, _jit
+from lamina import _core
 from lamina._core import Tensor
 
 from lamina_as_jax import messages, settings, types64
@@ -168,18 +168,6 @@ def dot(lhs: Any, rhs: Any, **options: Any) -> Any:
     return asking(types64.wrapped(lm.lax.dot))(lhs, rhs, **options)
 
 
-@functools.wraps(lm.lax.scan)
-def scan(f: Any, init: Any, xs: Any = None, length: Any = None, *args: Any, **options: Any) -> Any:
-    """ValueError for no steps where functions are not jitted: what they would give is not known."""
-    if _jit.tracing.disabled and (
-        length == 0 or any(np.shape(x)[:1] == (0,) for x in lm.tree.tree_leaves(xs))
-    ):
-        raise ValueError(
-            "zero-length scan is not supported in disable_jit() mode because the output type is unknown."
-        )
-    return types64.wrapped(lm.lax.scan)(f, init, xs, length, *args, **options)
-
-
 def _running(name: str) -> Callable[..., Any]:
     """A running sum or the like: of numbers, along an axis counted from the first."""
     inner = types64.wrapped(getattr(lm.lax, name))
@@ -277,7 +265,6 @@ LAX: dict[str, Any] = {
     "dynamic_slice": _at_indices("dynamic_slice", 1),
     "dynamic_update_slice": _at_indices("dynamic_update_slice", 2),
     "dot": dot,
-    "scan": scan,
     **{n: _running(n) for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
     "top_k": _largest("top_k", "c", "top_k is not compatible with complex inputs."),
     **{n: _largest(n, "biuc", "operand must be a floating type") for n in ("approx_max_k", "approx_min_k")},
