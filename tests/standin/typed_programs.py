@@ -1,6 +1,10 @@
 """Programs about element types and what is refused; tests/standin/programs.py runs them."""
 
+import collections
+import functools
+
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
@@ -245,3 +249,103 @@ def types_of_places():
             ]
             found += [[r.dtype.name for r in jax.tree.leaves(v)] for v in results]
     return found
+
+
+def element_types_of_operations():
+    one = "abs acos bessel_i0e cbrt clz conj exp2 floor imag is_finite lgamma neg bitwise_not reciprocal round square"
+    two = "add mul div rem max pow atan2 bitwise_and shift_left nextafter complex igamma zeta lt"
+    found = []
+    for name in ("bool", "uint8", "int32", "float16", "float32", "complex64", "int4"):
+        x = jnp.ones(2, name)
+        found += [raises(functools.partial(getattr(lax, n), x), TypeError) for n in one.split()]
+        found += [raises(functools.partial(getattr(lax, n), x, x), TypeError) for n in two.split()]
+    try:
+        lax.zeta(jnp.arange(3), 2.0)
+    except TypeError as e:
+        found.append("zeta does not accept dtype int32 at position 0. Accepted dtypes at" in str(e))
+    return found
+
+
+def refusals_of_loops_and_slices():
+    x, upper = jnp.ones((3, 4)), jnp.int32(3)
+    step = lambda i, c: c + 1  # noqa: E731
+    calls = [
+        lambda: lax.dynamic_slice(x, (np.int32(1), np.int16(2)), (2, 2)),
+        lambda: lax.dynamic_slice(x, (np.int32(1), 2), (2, 2)),
+        lambda: lax.dynamic_update_slice(x, x[:2, :2], (np.int32(1), np.int16(2))),
+        lambda: lax.dot(x, x.T, lax.Precision.HIGHEST),
+        lambda: lax.dot(x, x.T, precision=lax.Precision.HIGHEST),
+        lambda: jax.jit(lambda n: lax.fori_loop(0, n, step, 0.0, unroll=3))(upper),
+        lambda: lax.fori_loop(0, upper, step, 0.0, unroll=3),
+        lambda: lax.reduce_window(x[0], 0.0, lambda a, b: [a + b], (1,), (1,), "VALID"),
+        lambda: lax.split(x, (1, 2), axis=2),
+        lambda: lax.squeeze(x[:1], (0, 0)),
+        lambda: jax.eval_shape(lambda x: lax.top_k(x, 2), jax.ShapeDtypeStruct((2**31 + 1,), jnp.float32)),
+    ]
+    return [raises(call, TypeError, ValueError) for call in calls]
+
+
+def products_of_two_types_in_lax():
+    with jax.numpy_dtype_promotion("strict"):
+        product = lax.dot(jnp.ones((2, 2)), jnp.ones((2, 2), jnp.bfloat16))
+        return [product.dtype.name, raises(lambda: jnp.ones(2) + jnp.ones(2, "int32"), ValueError)]
+
+
+def types_of_mappings():
+    given = collections.OrderedDict(b=np.arange(2.0), a=collections.defaultdict(list, c=np.arange(2)))
+    seen = []
+    jax.vmap(lambda d: seen.extend([d["b"].dtype.name, d["a"]["c"].dtype.name, list(d)]) or 0.0)(given)
+    return seen
+
+
+def counts_of_traces():
+    count = 0
+
+    @jax.jit
+    def f(x):
+        nonlocal count
+        count += 1
+        return x @ x
+
+    counts = []
+    x = jnp.ones((2, 2))
+    for _ in range(3):
+        f(x)
+        counts.append(count)
+    with jax.default_matmul_precision("float32"):
+        f(x)
+        jax.config.update("jax_numpy_rank_promotion", "warn")
+        f(x)
+        counts.append(count)
+        jax.config.update("jax_numpy_rank_promotion", "allow")
+    f(x)
+    counts.append(count)
+    jax.jit(lambda x: f(f(x)))(x)
+    counts += [count, jax.numpy_rank_promotion.get_global(), jax.numpy_rank_promotion.value]
+    _, unravel = jax.flatten_util.ravel_pytree((x, x))
+    _, again = jax.flatten_util.ravel_pytree((x + 1, x))
+    return [*counts, unravel == again, hash(unravel) == hash(again)]
+
+
+def refusals_of_jitted_functions():
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, x):
+            return x + 1
+
+    def given(f, *args, **kwargs):
+        return jax.jit(f, static_argnums=1, static_argnames="x")(*args, **kwargs)
+
+    compiled = jax.jit(lambda x: x * 4).lower(1.0).compile()
+    is_static = lambda x, y: [isinstance(x, str), isinstance(y, str)].count(True) + 0 * jnp.ones(())  # noqa: E731
+    return [
+        raises(lambda: jax.jit(Slotted())(3), TypeError),
+        raises(lambda: jax.vmap(compiled)(jnp.ones(3)), TypeError),
+        raises(lambda: jax.grad(compiled)(1.0), TypeError),
+        float(compiled(2.0)),
+        float(given(is_static, 2, "y")),
+        float(given(is_static, x="x", y=1)),
+        raises(lambda: given(is_static, "x", 1), TypeError),
+        raises(lambda: given(is_static, 1, y="y"), TypeError),
+    ]
