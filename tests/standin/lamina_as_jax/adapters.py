@@ -304,6 +304,20 @@ def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
     return types64.result(jaxpr.evaluate(consts, *map(types64.argument, args)))
 
 
+@functools.wraps(lm.checkpoint)
+def checkpoint(fun: Any, *, static_argnums: Any = (), **options: Any) -> Any:
+    """Outside of transforms traced once for each signature, as jitted functions are: branches on values are errors."""
+    kept = lm.checkpoint(fun, static_argnums=static_argnums, **options)
+    numbers = static_argnums if isinstance(static_argnums, int) else tuple(static_argnums) or None
+    jitted = lm.jit(kept, static_argnums=numbers, branches="error")
+
+    @functools.wraps(kept)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (kept if _core.any_open_scope() else jitted)(*args, **kwargs)
+
+    return call
+
+
 @messages.telling
 def closure_convert(fun: Any, *example_args: Any) -> tuple[Any, list[Tensor]]:
     converted, arrays = lm.closure_convert(fun, *example_args)

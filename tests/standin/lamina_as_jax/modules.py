@@ -80,7 +80,7 @@ _RECORDED_OTHERWISE = (
     "squeeze", "stack", "threefry2x32", "tile", "top_k", "unstack", "zeta", "axis_index", "approx_top_k", "fft", "get",
     "swap", "stage", "cholesky", "eig", "eigh", "lu", "qr", "schur", "svd", "triangular_solve",
 )  # fmt: skip
-_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
+_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint")
 _ADAPTED = (
     *("grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
     *("custom_jvp", "custom_vjp", "closure_convert", "copy_to_host_async", "make_jaxpr", "pure_callback"),
@@ -264,7 +264,8 @@ def _jax() -> None:
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
-        own[name] = adapters.making(getattr(lm, name))
+        own[name] = adapters.making(getattr(adapters, name, getattr(lm, name)))
+    own["remat"] = own["checkpoint"]
     _put("jax", [lm], own)
 
 
