@@ -252,13 +252,20 @@ def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
 
 
 def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
-    """pure_callback or io_callback. ValueError for results of a type that there is not without jax_enable_x64."""
+    """pure_callback or io_callback. ValueError for results of a type that there is not without jax_enable_x64.
+
+    Under vmap those refuse that name no method, or are ordered.
+    """
 
     @functools.wraps(f)
     def call(callback: Any, result_shape_dtypes: Any, *args: Any, **kwargs: Any) -> Any:
         for x in lm.tree.tree_leaves(result_shape_dtypes):
             if not hasattr(x, "__array__") and types64.canonical(x.dtype) != x.dtype:
                 raise ValueError(f"a callback gives no {x.dtype} unless jax_enable_x64 is set")
+        unnamed = kwargs.get("vmap_method") is None and not kwargs.get("vectorized")
+        refused = kwargs.get("ordered") if f is lm.io_callback else unnamed
+        if refused and not sharding.on_each_device():
+            kwargs["vmap_method"] = "refuse"
         return wrapped(f)(_failing_as_jax(callback, f.__name__), result_shape_dtypes, *args, **kwargs)
 
     return call

@@ -417,6 +417,9 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     # Callbacks
     (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
     (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
+    (r"^io_callback with vmap_method='refuse' stands in a vmap", "Cannot `vmap` ordered IO callback.", ValueError),
+    (r"^pure_callback with vmap_method='refuse' stands in a vmap",
+     "vmap is only supported for callbacks that name a `vmap_method`."),
     (r"^a callback gives no \w+ unless", "result_shape_dtypes cannot specify 64-bit types"),
     # Shapes, axes and types
     (r"^`where` is a boolean mask, not", "jnp.{name}: where must be None or a boolean array.", _TypeAndValue),
