@@ -308,6 +308,8 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            types64.check_keys(x)
         if KeyArray.met or Float0.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
 
@@ -323,6 +325,26 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("flatten_up_to", "unflatten"):
     setattr(TreeDef, _name, messages.telling(getattr(TreeDef, _name)))
+
+
+def _walk(
+    treedef: TreeDef, f_node: Callable[[Any, Any], Any], f_leaf: Callable[[Any], Any] | None, leaves: Any
+) -> Any:
+    """What `f_node` makes of what it and `f_leaf` made of the parts, from the leaves on."""
+    given, nodes = iter(leaves), iter(treedef.nodes)
+
+    def visit() -> Any:
+        kind, data, count = next(nodes)
+        if kind is None:
+            leaf = next(given)
+            return leaf if f_leaf is None else f_leaf(leaf)
+        parts = tuple([visit() for _ in range(count)])
+        return f_node(parts, list(data) if kind is dict else data)
+
+    return visit()
+
+
+TreeDef.walk = _walk
 
 
 def tree_names(module: Any) -> dict[str, Any]:

@@ -506,8 +506,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^convolution_matrix: mode is", "mode must be one of 'full', 'same', 'valid'."),
     (r"^helmert: n is at least 1", "n must be a positive integer."),
     (r"^dft: dtype is", "dtype must be a complex floating-point type."),
-    (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)",
-     r"unravel function given array of dtype \2, but expected dtype \1"),
     (r"^pinv: rtol and rcond", "pinv: only one of rtol and rcond may be specified."),
     (r"^matrix_rank: rtol is", "matrix_rank: only one of tol or rtol may be specified."),
     (r"the padding value must be", "padding_value must be a scalar of the operand's type."),
@@ -527,7 +525,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"\1 accepts a single key, but was given a key array of shape \2."),
     (r"^lax\.broadcast_shapes: a shape has no negative sizes", "Only non-negative indices are allowed."),
     (r"^(\S+) is not a dataclass: name its data_fields",
-     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
+     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got nodetype="
+     "{first}."),
     # Functions of arrays
     (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
     (r"^(\w+) is not defined for complex\d+ elements", r"\1 does not support complex-valued inputs.", _TypeAndValue),
@@ -652,8 +651,9 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
      f"Too many leaves for PyTreeDef; expected {m[1]}."),
     (r"^(\w+) is registered already", r"Duplicate custom PyTreeDef type registration for \1."),
-    (r"^register_dataclass takes both data_fields and meta_fields",
-     "register_dataclass: data_fields and meta_fields must both be specified when either is specified."),
+    (r"^register_dataclass takes both data_fields and meta_fields, or neither, not (.*) and (.*)$",
+     r"register_dataclass: data_fields and meta_fields must both be specified when either is specified. Got "
+     r"data_fields=\1 meta_fields=\2."),
     (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (\(\d+, \d+\))$",
      r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
      r"'children' is "
@@ -702,6 +702,7 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
             continue
         first = phrase(found) if callable(phrase) else found.expand(phrase)
         first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
+        first = first.replace("{first}", repr(args[0]) if args else "")
         if "not a valid JAX type" in first and len(args) > 1:
             name_of_type = found[1] or "ndarray"
             places = [i for i, a in enumerate(args) if type(a).__name__ == name_of_type]
@@ -729,6 +730,6 @@ def telling(f: _F) -> _F:
         try:
             return f(*args, **kwargs)
         except Exception as e:
-            raise told(e) from e.__cause__
+            raise told(e, getattr(f, "__name__", ""), args) from e.__cause__
 
     return call  # type: ignore[return-value]

@@ -10,7 +10,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import _traces, lax, nn, random
+from lamina import _traces, flatten_util, lax, nn, random
 from lamina import numpy as lnp
 from lamina import tree as lamina_tree
 from lamina._stages import ArgumentInfo
@@ -219,7 +219,8 @@ def install() -> None:
     own = {"default_registry": keys.Registry(), "KeyEntry": Any, **keys.tree_names(lm.tree_util)}
     _put("jax.tree_util", [lm.tree_util], own, wrap=messages.telling)
     _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=messages.telling)
-    _put("jax.flatten_util", _maybe("lamina.flatten_util"))
+    flatten_util._Unravel.__call__ = messages.telling(flatten_util._Unravel.__call__)
+    _put("jax.flatten_util", [flatten_util])
     _types()
     _functions()
 

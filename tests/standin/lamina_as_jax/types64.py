@@ -84,6 +84,26 @@ def _is_dtype(x: Any) -> bool:
     )
 
 
+def check_keys(x: Any) -> None:
+    """ValueError for a dict among containers whose keys have no order, as those of several types."""
+    if type(x) is dict:
+        _check_order(x)
+        x = x.values()
+    elif type(x) not in (list, tuple):
+        return
+    for v in x:
+        check_keys(v)
+
+
+def _check_order(x: dict[Any, Any]) -> None:
+    if all(type(k) is str for k in x):
+        return
+    try:
+        sorted(x)
+    except TypeError as e:
+        raise ValueError(f"Comparator raised exception while sorting pytree dictionary keys: {e}") from None
+
+
 def argument(x: Any) -> Any:
     """An argument as Lamina shall see it; the object itself where nothing is to be changed."""
     t = type(x)
@@ -104,6 +124,8 @@ def argument(x: Any) -> Any:
             return x
         return t(*new) if hasattr(x, "_fields") else t(new)
     if isinstance(x, dict):
+        if t is dict:
+            _check_order(x)
         changed = {k: argument(v) for k, v in x.items()}
         if all(changed[k] is x[k] for k in x):
             return x
