@@ -647,6 +647,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)\[",
      r"unravel function given array of dtype \2, but expected dtype \1"),
     # Trees
+    (r"^metadata of containers are compared by ==",
+     "Exception raised while checking equality of metadata fields of pytree."),
     (r"^the structure has (\d+) leaves, (\d+) were given", lambda m:
      f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
      f"Too many leaves for PyTreeDef; expected {m[1]}."),
