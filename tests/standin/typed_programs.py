@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 from jax import lax
+from jax.experimental import io_callback
 
 
 def raises(f, *kinds):
@@ -349,3 +350,81 @@ def refusals_of_jitted_functions():
         raises(lambda: given(is_static, "x", 1), TypeError),
         raises(lambda: given(is_static, 1, y="y"), TypeError),
     ]
+
+
+def texts_of_structures():
+    def scanned(init, step):
+        return lambda: lax.scan(lambda c, x: (step(c), None), init, None, length=1)
+
+    x = jnp.array(0.0)
+    calls = [
+        scanned((1, (2, 3)), lambda c: (0, 0, 0)),
+        scanned((x, x), lambda c: [c[0], c[1]]),
+        scanned({"a": x}, lambda c: {"a": x, "b": x}),
+        scanned(({"a": x},) * 2, lambda c: ({"a": x, "b": x},) * 2),
+        scanned({"t": x}, lambda c: {"T": x}),
+        lambda: lax.cond(True, lambda: (1, 2), lambda: [1, 2]),
+        lambda: lax.cond(True, lambda: {"a": 1}, lambda: {"b": 1}),
+        lambda: lax.cond(True, lambda: (1, (2, 3)), lambda: (1, 2)),
+        lambda: lax.cond(True, lambda: ((1,), (2, 3)), lambda: ((1, 2), (2, 3, 4))),
+        lambda: lax.switch(1, [lambda: (1, 2), lambda: (1, 2, 3)]),
+        lambda: lax.while_loop(lambda c: (True, True), lambda c: c, 0.0),
+        lambda: lax.while_loop(lambda c: c, lambda c: c, np.float32(0)),
+    ]
+    told = []
+    for call in calls:
+        try:
+            call()
+        except TypeError as e:
+            told.append(
+                [line for line in str(e).splitlines() if " but " in line and "but they differ" not in line]
+            )
+    return told
+
+
+def refusals_of_callbacks_in_lanes():
+    def pure(**options):
+        return lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float32), x, **options)
+
+    def effect(**options):
+        return lambda x: io_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float32), x, **options)
+
+    lanes = jnp.arange(3.0)
+    functions = [
+        pure(),
+        pure(vmap_method="sequential"),
+        pure(vmap_method="broadcast_all"),
+        effect(),
+        effect(ordered=True),
+    ]
+    return [raises(lambda f=f: jax.vmap(f)(lanes), NotImplementedError, ValueError) for f in functions]
+
+
+def functions_that_are_kept():
+    traces = []
+
+    @jax.checkpoint
+    def f(x):
+        traces.append(1)
+        return jnp.sin(x)
+
+    @functools.partial(jax.checkpoint, static_argnums=1)
+    def branching(x, scale):
+        return x * scale if x > 0 else x
+
+    results = [float(f(float(n))) for n in range(3)]
+    return [len(traces), *results, raises(lambda: branching(1.0, 2), TypeError), float(jax.grad(f)(0.5))]
+
+
+def refusals_of_dicts_without_order():
+    mixed = {"a": 1, 2: "b"}
+    calls = [
+        lambda: jax.tree.leaves(mixed),
+        lambda: jax.jit(lambda d: d["a"])({"a": 1.0, 2: 2.0}),
+        lambda: jax.tree.leaves([{1: 2, 0: 3}]),
+    ]
+    visited = []
+    leaves, tree = jax.tree_util.tree_flatten({"b": [2, 3], "a": (1, None)})
+    tree.walk(lambda parts, data: visited.append([len(parts), data]), visited.append, leaves)
+    shown = [["none" if v is None else v for v in x] if isinstance(x, list) else x for x in visited]
+    return [[raises(call, TypeError, ValueError) for call in calls], str(shown)]

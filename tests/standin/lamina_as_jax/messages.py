@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from lamina import _traces
 
+from lamina_as_jax import structures
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -140,14 +142,9 @@ def _branch_types(found: re.Match[str]) -> str:
 
 
 def _branch_trees(found: re.Match[str]) -> str:
-    containers = ("tuple", "list", "dict")
-    kinds = (f"a <class '{k}'>" if k in containers else "a pytree leaf" for k in (found["a"], found["b"]))
-    first, mine, second, its = _of_branches(found, *kinds)
-    at = "" if found["path"] == "the top" else f" at path {found['path']}"
-    return (
-        f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{first} output{at} is "
-        f"{mine} but {second} output{at} is {its}, so their Python types differ."
-    )
+    first, _, second, _ = _of_branches(found, "", "")
+    told = structures.of_branches(first, second, turned=found["of"] == "cond")
+    return f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{told}"
 
 
 def _carries(found: re.Match[str]) -> str:
@@ -202,6 +199,9 @@ _OF_TYPES = {
 _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
+    # Before what Lamina's text may quote
+    (r"^metadata of containers are compared by ==",
+     "Exception raised while checking equality of metadata fields of pytree."),
     # Values
     (r"a Tensor, number or array is needed, not Float0|an array of \[\('float0'",
      "float0s do not support any operations by design."),
@@ -397,8 +397,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^lax\.(?P<of>cond|switch): branches must return one type, but result(?P<path>\S*) is (?P<a>\S+) from "
      r"(?:false_fun|branch 0) \(.*?\) and (?P<b>\S+) from (?:true_fun|branch (?P<n>\d+)) ", _branch_types),
     (r"^lax\.(?P<of>cond|switch): (?:false_fun|branch 0) \(.*?\) and (?:true_fun|branch (?P<n>\d+)) \(.*?\) "
-     r"must return one structure: structures differ at (?P<path>the top|\S+): (?P<a>[\w ]+?) against (?P<b>[\w ]+)",
-     _branch_trees),
+     r"must return one structure", _branch_trees),
     (r"^lax\.scan: `length` decides what is recorded",
      "The `length` argument to `scan` expects a concrete `int` value."),
     (r"^lax\.scan: `unroll` decides what is recorded",
@@ -406,12 +405,15 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^lax\.scan scans over axis 0, but", "scan got value with no leading axis to scan over."),
     (r"^lax\.scan: length=(\d+) does not fit .* of length (\d+)",
      r"scan got `length` argument of \1 which disagrees with leading axis sizes [\2]."),
-    (r"^lax\.\w+: \S+ must return a carry of the structure it was given",
-     "function carry input and carry output must have the same pytree structure, but they differ:"),
+    (r"^lax\.(\w+): \S+ must return a carry of the structure it was given", lambda m:
+     f"{'scan' if m[1] == 'scan' else 'while_loop'} body function carry input and carry output must have the same "
+     f"pytree structure, but they differ:\n\n{structures.of_carry()}"),
     (r"^lax\.\w+: \S+ must return a carry of the type it was given: (.*)", _carries),
     (r"^lax\.scan: \S+ must return a pair \(carry, y\), not (\S+)", r"scan body output must be a pair, got \1."),
     (r"^lax\.while_loop: \S+ must return one bool scalar, not (.*)",
-     r"cond_fun must return a boolean scalar, but got \1"),
+     lambda m: "cond_fun must return a boolean scalar, but got " + (
+         f"pytree PyTreeDef(({', '.join('*' * len(m[1].split(', ')))}))." if ", " in m[1] else
+         f"output type(s) [ShapedArray({m[1]})].")),
     (r"^there is no function for '(\w+)', only for",
      r"MLIR translation rule for platform_dependent not found for platform \1."),
     # Callbacks
@@ -647,8 +649,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)\[",
      r"unravel function given array of dtype \2, but expected dtype \1"),
     # Trees
-    (r"^metadata of containers are compared by ==",
-     "Exception raised while checking equality of metadata fields of pytree."),
     (r"^the structure has (\d+) leaves, (\d+) were given", lambda m:
      f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
      f"Too many leaves for PyTreeDef; expected {m[1]}."),
