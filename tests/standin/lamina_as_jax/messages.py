@@ -648,6 +648,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      f"Sum of sizes {m[1]} must be equal to dimension 0 of the operand shape [{m[2]}]"),
     (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)\[",
      r"unravel function given array of dtype \2, but expected dtype \1"),
+    (r"^the composite \S+ has an attribute that is neither",
+     "Note: If you are passing jax arrays as attributes, use numpy arrays instead."),
     # Trees
     (r"^the structure has (\d+) leaves, (\d+) were given", lambda m:
      f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
