@@ -168,6 +168,23 @@ def dot(lhs: Any, rhs: Any, **options: Any) -> Any:
     return asking(types64.wrapped(lm.lax.dot))(lhs, rhs, **options)
 
 
+@functools.wraps(lm.lax.composite)
+def composite(decomposition: Any, name: str, version: int = 0) -> Callable[..., Any]:
+    """ValueError for arguments that a derivative is open of."""
+    inner = types64.wrapped(lm.lax.composite(decomposition, name, version))
+
+    @functools.wraps(decomposition)
+    def call(*args: Any, **attributes: Any) -> Any:
+        if any(type(x) is Tensor and _core.differentiated(x) for x in lm.tree.tree_leaves(args)):
+            raise ValueError(
+                "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support. See "
+                "https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html"
+            )
+        return inner(*args, **attributes)
+
+    return call
+
+
 def _running(name: str) -> Callable[..., Any]:
     """A running sum or the like: of numbers, along an axis counted from the first."""
     inner = types64.wrapped(getattr(lm.lax, name))
@@ -265,6 +282,7 @@ LAX: dict[str, Any] = {
     "dynamic_slice": _at_indices("dynamic_slice", 1),
     "dynamic_update_slice": _at_indices("dynamic_update_slice", 2),
     "dot": dot,
+    "composite": composite,
     **{n: _running(n) for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
     "top_k": _largest("top_k", "c", "top_k is not compatible with complex inputs."),
     **{n: _largest(n, "biuc", "operand must be a floating type") for n in ("approx_max_k", "approx_min_k")},
