@@ -428,3 +428,45 @@ def refusals_of_dicts_without_order():
     tree.walk(lambda parts, data: visited.append([len(parts), data]), visited.append, leaves)
     shown = [["none" if v is None else v for v in x] if isinstance(x, list) else x for x in visited]
     return [[raises(call, TypeError, ValueError) for call in calls], str(shown)]
+
+
+def refusals_of_types_in_lax():
+    x, i, key = jnp.ones((2, 3)), jnp.ones((2, 3), "int32"), jax.random.key(0)
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    half = x.astype("float16")
+    calls = [
+        lambda: lax.reduce(i, 1.0, lax.add, (0,)),
+        lambda: lax.reduce(x, 0, lax.add, (0,)),
+        lambda: lax.reduce_window(i, 0.0, lax.max, (1, 1), (1, 1), "VALID"),
+        lambda: lax.reduce_window(x, 0, lax.add, (1, 1), (1, 1), "VALID"),
+        lambda: lax.pow(half, 2.0),
+        lambda: lax.pow(x, i),
+        lambda: lax.pow(x, True),
+        lambda: lax.bitwise_and(i, jnp.int8(1)),
+        lambda: lax.shift_left(i.astype("int8"), 1),
+        lambda: lax.atan2(x, half),
+        lambda: lax.igamma(x, 2),
+        lambda: lax.select(x > 0, x, i),
+        lambda: lax.select_n(x, x, x),
+        lambda: lax.select_n(i, x, x),
+        lambda: lax.scatter_add(i, jnp.array([[0]]), jnp.ones((1, 3)), numbers),
+        lambda: lax.dynamic_update_slice(i, x[:1, :1], (0, 0)),
+        lambda: lax.concatenate([x, i], 0),
+        lambda: lax.rev(x, (2,)),
+        lambda: lax.rev(x, (0, 0)),
+        lambda: lax.linalg.lu(i),
+        lambda: lax.linalg.qr(i),
+        lambda: lax.integer_pow(i, -1),
+        lambda: lax.integer_pow(x, -1),
+        lambda: lax.iota(bool, 3),
+        lambda: jax.random.bernoulli(key, 2),
+        lambda: jax.random.randint(key, (2,), 0, 300, "int8"),
+    ]
+    told = [raises(call, TypeError) for call in calls]
+    told += [raises(lambda: jax.random.randint(key, (2,), 0, 2**40), OverflowError)]
+    return [*told, raises(lambda: jax.random.poisson(key, 1.0, (2,), "float32"), ValueError)]
+
+
+def refusals_of_derivatives_of_composites():
+    square = lax.composite(lambda x: x**2, "my.square")
+    return [float(square(3.0)), raises(lambda: jax.grad(square)(3.0), ValueError)]

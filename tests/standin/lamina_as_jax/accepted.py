@@ -53,6 +53,7 @@ _UNARY: dict[str, tuple[str, ...]] = {
         _INEXACT,
     ),
 }
+OF_MATRICES = ("lu", "qr", "svd")
 _OF_MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "sub", "mul", "div"), _NUMBERS),
     "rem": ("integer", "floating"),
@@ -61,6 +62,7 @@ _OF_MORE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("shift_left", "shift_right_logical", "shift_right_arithmetic"), ("integer",)),
     **dict.fromkeys(("nextafter", "igamma", "igammac", "zeta", "polygamma"), _FLOATS),
     "complex": _OF_PARTS,
+    **dict.fromkeys(OF_MATRICES, _INEXACT),
     **dict.fromkeys(("lt", "le", "gt", "ge"), ("integer", "floating", "bool")),
 }
 _KINDS = {"floating": "f", "complexfloating": "c", "integer": "iu", "signedinteger": "i", "bool": "b"}
@@ -98,15 +100,38 @@ def _check(name: str, operands: tuple[Any, ...]) -> None:
             )
 
 
+def _check_powers(x: Any, y: Any) -> None:
+    """TypeError for a power of floats of two types."""
+    mine, its = _name_of_type(x), _name_of_type(y)
+    if None not in (mine, its) and mine != its and dtypes.TABLE[its].kind in "fc":
+        raise TypeError(
+            "the first argument to pow must have an inexact dtype (float or complex), and the second argument must have "
+            f"an inexact or integer dtype, and two inexact dtypes must match, but got {mine} and {its} respectively."
+        )
+
+
+def _check_integer_power(x: Any, y: int) -> None:
+    dtype = _name_of_type(x)
+    if y < 0 and dtype is not None and dtypes.TABLE[dtype].kind in "iu":
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got integer_pow({dtype}{list(np.shape(x))}, {y})"
+        )
+
+
+_FURTHER = {"pow": _check_powers, "integer_pow": _check_integer_power}
+
+
 def checked(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
     """An operation that refuses element types as JAX's does."""
 
     @functools.wraps(f)
     def call(*operands: Any, **options: Any) -> Any:
-        _check(name, operands[:1] if name in _UNARY else operands)
+        _check(name, operands[:1] if name in _UNARY or name in OF_MATRICES else operands)
+        if name in _FURTHER:
+            _FURTHER[name](*operands, **options)
         return f(*operands, **options)
 
     return call
 
 
-NAMES = (*_UNARY, *_OF_MORE)
+NAMES = (*_UNARY, *(n for n in _OF_MORE if n not in OF_MATRICES))

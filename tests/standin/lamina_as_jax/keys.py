@@ -477,7 +477,32 @@ def bits(keys: Any, shape: Any = (), dtype: Any = None, **options: Any) -> Any:
     return drawing(random.bits)(keys, shape, **({} if dtype is None else {"dtype": dtype}), **options)
 
 
+@functools.wraps(random.randint)
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, *args: Any, **kwargs: Any) -> Any:
+    """OverflowError for bounds that the default integers do not hold."""
+    held = np.iinfo(types64.canonical(int))
+    for name, bound in (("minval", minval), ("maxval", maxval)):
+        if type(bound) is int and not held.min <= bound <= held.max:
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
+                f"{name}. Got <class 'int'> with value {bound}"
+            )
+    return _randint(key, shape, minval, maxval, *args, **kwargs)
+
+
+@functools.wraps(random.bernoulli)
+def bernoulli(key: Any, p: Any = 0.5, *args: Any, **kwargs: Any) -> Any:
+    """TypeError for a probability that is an integer."""
+    dtype = types64.dtype_of(p)
+    if not lm.numpy.issubdtype(dtype, np.floating):
+        raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
+    return _bernoulli(key, p, *args, **kwargs)
+
+
+_randint, _bernoulli = drawing(random.randint), drawing(random.bernoulli)
 RANDOM: dict[str, Any] = {
+    "randint": randint,
+    "bernoulli": bernoulli,
     "key": key,
     "PRNGKey": PRNGKey,
     "bits": bits,

@@ -562,6 +562,10 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"dtype argument to `normal` must be a float or complex dtype, got \1", ValueError),
     (r"^random\.(\w+) makes floats of 16 bits or more, not (\w+)",
      r"dtype argument to `\1` must be a float dtype, got \2", ValueError),
+    (r"^random\.poisson makes integers, not (\w)", r"Invalid integer data type '\1'.", _TypeAndValue),
+    (r"^iota\(\): cannot count in pred", "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, "
+     "floating, complexfloating.", _TypeAndValue),
+    (r"^cannot see the bits of bool", "Attempting to convert an array from bool to a type of more bits.", _TypeAndValue),
     (r"^random\.(\w+) makes integers, not (\w+)", r"\1 only accepts integer dtypes, got \2"),
     (r"^a key is uint32\[2\], as random.key and random.split make, not uint32\[(.*)\]", lambda m:
      f"JAX encountered invalid PRNG key data: expected key_data.shape to end with (2,); got shape={_sizes(m[1])}"),

@@ -201,7 +201,8 @@ def install() -> None:
         "tridiagonal",
         "householder_product",
     )
-    _put("jax.lax.linalg", [lax.linalg], {f"{n}_p": _traces.Primitive(n) for n in linalg})
+    checked = {n: accepted.checked(n, types64.wrapped(getattr(lax.linalg, n))) for n in accepted.OF_MATRICES}
+    _put("jax.lax.linalg", [lax.linalg], {**checked, **{f"{n}_p": _traces.Primitive(n) for n in linalg}})
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])
     _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
