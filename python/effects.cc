@@ -102,7 +102,7 @@ void add_callbacks(py::module_& m) {
   m.def(
       "effect",
       [](const py::sequence& operands, const std::vector<std::pair<std::string, hlo::Dims>>& results,
-         int64_t check) {
+         int64_t check, const std::string& vmap_method) {
         UserLocation location;
         std::vector<const hlo::Type*> types{lazy::token_of_effects()};
         for (const auto& [dtype, shape] : results) types.push_back(type_of(dtype, shape));
@@ -112,9 +112,10 @@ void add_callbacks(py::module_& m) {
             {Attr::has_side_effect, true},
             {Attr::result_types, std::move(types)}};
         if (check) attrs.emplace_back(Attr::index, check);
+        if (!vmap_method.empty()) attrs.emplace_back(Attr::vmap_method, vmap_method);
         return to_list(lazy::record_effect(from_sequence(operands), hlo::intern_attrs(std::move(attrs))));
       },
-      py::arg("operands"), py::arg("result_types"), py::arg("check") = 0,
+      py::arg("operands"), py::arg("result_types"), py::arg("check") = 0, py::arg("vmap_method") = "",
       "Records a Python function (its callback_operand, then arrays) that runs for what it does, in program "
       "order. It gets a token before the arrays, and returns it before its results, (dtype, shape) each. "
       "With a number it is a user's check of its first array, which `checked` takes for its own.");

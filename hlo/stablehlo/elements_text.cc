@@ -19,10 +19,20 @@ void append_hex(std::string* out, const std::byte* p, int64_t n, bool reversed) 
   }
 }
 
-// A finite number with a point, so that it is read as a float, and to the same bits by way of a double.
+// A finite number with a point, so that it is read as a float, and to the same bits by way of a double: in
+// six digits where these tell it, as MLIR writes it.
 template <typename T>
 std::string float_text(T value) {
   char buffer[64];
+  const auto six = std::to_chars(buffer, buffer + sizeof buffer, static_cast<double>(value),
+                                 std::chars_format::scientific, 5);
+  double told = 0;
+  std::from_chars(buffer, six.ptr, told);
+  if (static_cast<T>(told) == value) {
+    std::string text(buffer, six.ptr);
+    text.insert(text.find('e'), "0");
+    return text;
+  }
   auto write = [&](auto x) {
     const auto r = std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific);
     std::string text(buffer, r.ptr);

@@ -285,6 +285,10 @@ class Writer {
       pretty(n, names, operands);
       return absl::OkStatus();
     }
+    if (n.op() == Op::dot_general) {
+      dot(n, names, operands, types);
+      return absl::OkStatus();
+    }
     if (n.op() == Op::optimization_barrier && !operands.empty()) {
       barrier(n, names, operands, types);
       return absl::OkStatus();
@@ -357,13 +361,7 @@ class Writer {
         flag(a, Attr::indices_are_sorted, out);
         flag(a, Attr::unique_indices, out);
         return absl::OkStatus();
-      case Op::dot_general:
-        out->push_back(
-            str_cat("dot_dimension_numbers = ",
-                    numbers_text("dot", a,
-                                 {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions,
-                                  Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions})));
-        precision(a, out);
+      case Op::dot_general:  // written in its pretty form
         return absl::OkStatus();
       case Op::convolution:
         convolution(n, out);
@@ -454,6 +452,23 @@ class Writer {
     line(str_cat(id, " = stablehlo.", n.def().name, " ", joined(operands), " : ", type_text(*n.type()),
                  location_text(n)));
     names[&n] = {id};
+  }
+
+  void dot(const Node& n, Names& names, const Texts& operands, const Texts& types) {
+    const Attrs& a = n.attrs();
+    const std::string& told = a.string(Attr::precision);
+    const bool algorithm = told.find('=') != std::string::npos;
+    std::string text = str_cat("stablehlo.dot_general ", joined(operands));
+    const auto dims = [&](std::string_view name, Attr lhs, Attr rhs) {
+      str_append(&text, ", ", name, " = ", list_text(a.ints(lhs)), " x ", list_text(a.ints(rhs)));
+    };
+    if (!a.ints(Attr::lhs_batching_dimensions).empty())
+      dims("batching_dims", Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions);
+    dims("contracting_dims", Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions);
+    if (!told.empty())
+      str_append(&text,
+                 algorithm ? str_cat(", algorithm = <", told, ">") : str_cat(", precision = [", told, "]"));
+    out_line(n, names, str_cat(text, " : (", joined(types), ") -> ", type_text(*n.type())));
   }
 
   void barrier(const Node& n, Names& names, const Texts& operands, const Texts& types) {

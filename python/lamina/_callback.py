@@ -17,7 +17,7 @@ _recent: collections.deque[Any] = collections.deque(maxlen=256)
 _KINDS = "buifc"  # a result may be converted to a later kind
 # Methods of vmap that hand all lanes to one call; the others call once per lane.
 _WHOLE = ("expand_dims", "broadcast_all", "legacy_vectorized")
-_METHODS = ("sequential", "sequential_unrolled", *_WHOLE)
+_METHODS = ("sequential", "sequential_unrolled", *_WHOLE, "refuse")
 
 
 class WrongResult(RuntimeError, ValueError):
@@ -44,6 +44,7 @@ def pure_callback(
     Under `vmap`, by `vmap_method`: "sequential" (also None) calls once per lane; "expand_dims" and "broadcast_all"
     call once, with the lanes as a first axis of all arguments, of size 1 or repeated where an argument is not
     batched; "legacy_vectorized" (`vectorized=True`) leaves those as they are. Results then have that axis too.
+    "refuse": NotImplementedError under `vmap`.
     `sharding` is for devices and changes nothing.
 
     Raises what the callback raises, where its result is read: what is pending beside it is computed all the same.
@@ -60,7 +61,7 @@ def pure_callback(
     specs, out_tree = _described("pure_callback", result_shape_dtypes)
     # The function travels as an operand: what is compiled for one serves all that are called with the same types.
     function = operand(_runner(callback, treedef, result_shape_dtypes))
-    attrs = {"vmap_method": vmap_method} if vmap_method in _WHOLE else {}
+    attrs = {"vmap_method": vmap_method} if vmap_method in (*_WHOLE, "refuse") else {}
     results = _core.op(
         "custom_call",
         [function, *(to_tensor(x) for x in leaves)],
@@ -77,23 +78,30 @@ def io_callback(
     *args: Any,
     sharding: Any = None,
     ordered: bool = False,
+    vmap_method: str = "sequential",
     **kwargs: Any,
 ) -> Any:
     """Calls a Python function for what it does: once each time the program passes there, and in program order.
 
     As `pure_callback` otherwise. It runs although its result is not used, and equal calls are two. Outside `jit` and
-    `vmap` it runs at once. `vmap` calls it lane after lane. A derivative runs it in the forward pass, once; it has none
-    of its own: ValueError where it depends on what is differentiated. All are ordered, so `ordered` changes nothing.
+    `vmap` it runs at once. `vmap` calls it lane after lane ("sequential"), or raises NotImplementedError ("refuse"). A
+    derivative runs it in the forward pass, once; it has none of its own: ValueError where it depends on what is
+    differentiated. All are ordered, so `ordered` changes nothing.
     """
+    if vmap_method not in ("sequential", "refuse"):
+        raise ValueError(f"io_callback: vmap_method is 'sequential' or 'refuse', not {vmap_method!r:.60}")
     leaves, treedef = tree_flatten((args, kwargs))
     specs, out_tree = _described("io_callback", result_shape_dtypes)
     runner = _runner(callback, treedef, result_shape_dtypes)
-    return tree_unflatten(out_tree, effect(runner, [to_tensor(x) for x in leaves], specs))
+    refused = "refuse" if vmap_method == "refuse" else ""
+    return tree_unflatten(out_tree, effect(runner, [to_tensor(x) for x in leaves], specs, refused))
 
 
-def effect(run: Callable[..., list[Any]], operands: list[Any], specs: list[Any]) -> list[Any]:
+def effect(
+    run: Callable[..., list[Any]], operands: list[Any], specs: list[Any], vmap_method: str = ""
+) -> list[Any]:
     """Records run(operands, types) -> results as an effect."""
-    return _core.effect([operand(_behind_token(run)), *operands], specs)
+    return _core.effect([operand(_behind_token(run)), *operands], specs, vmap_method=vmap_method)
 
 
 def effects_barrier() -> None:

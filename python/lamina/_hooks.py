@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lamina._core import Tensor
@@ -122,9 +123,6 @@ class Hooks:
         w = self.watch
         return x if w.closed or type(x) in PLAIN else w.keyed(x)
 
-    def whole(self, x: Any) -> Any:
-        return x.use() if type(x) is Observed else self.noted(x)
-
     def iterated(self, x: Any) -> Any:
         w = self.watch
         return x if w.closed or type(x) in PLAIN else w.iterated(x)
@@ -148,16 +146,31 @@ class Hooks:
             w.writes(text)
         return w.plain(value)
 
+    def counted(self, name: str, value: Any) -> None:
+        """A name that is not local is about to be read and written in one."""
+        read = self.free if name in self.cells else self.global_
+        self._counts(lambda: read(name, value))
+
     def updated(self, x: Any, name: str) -> Any:
         """`x`, whose attribute is about to be read and written in one."""
         w = self.watch
         if not w.closed and not w.is_made(x) and type(x) is not Tensor:
-            self.whole(w.attribute(x, name))
+            self._counts(lambda: w.attribute(x, name))
         return x
 
     def updated_item(self, x: Any, *key: Any) -> Any:
         """`x`, an item of which is about to be read and written in one."""
         w = self.watch
         if not w.closed and not w.is_made(x) and type(x) is not Tensor:
-            self.whole(w.item(x, key[0]) if key else w.noted(x))
+            self._counts(lambda: w.item(x, key[0]) if key else w.noted(x))
         return x
+
+    def _counts(self, read: Callable[[], Any]) -> None:
+        w = self.watch
+        w.counting += 1
+        try:
+            found = read()
+        finally:
+            w.counting -= 1
+        if type(found) is not Observed:
+            self.noted(found)

@@ -717,7 +717,8 @@ def jit(
     Python's arithmetic on such numbers, are arguments that you do not see; a change of anything else traces again,
     once for each state. NumPy arrays among them are compared by their content, in a pass over their memory at each call
     (read-only ones are not; lamina's arrays need none). To see the reads, a copy of the function is traced; your
-    functions and objects stay as they are. What they write they write when they are traced, not at each call.
+    functions and objects stay as they are. What they write they write when they are traced, not at each call: a
+    counter (``count += 1``) of which nothing else is made counts traces.
 
     `donate_argnums` and `donate_argnames`: the caller gives these arrays up; results of their size are written over
     them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where

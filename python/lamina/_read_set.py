@@ -116,6 +116,9 @@ class ReadSet:
         self._captured: set[int] = set()  # numbers in _hidden
         self.open = 0  # traces under way
         self.unseen: dict[Any, Unseen] = {}
+        # Numbers that traces wrote in one with reading them, as counters of traces are: while nothing else is made of
+        # one, another value of it serves as well.
+        self.counted: set[Read] = set()
         self.guards = _core.Guards()
 
     # --- while a function is traced ---
@@ -252,6 +255,10 @@ class ReadSet:
         for i, h in enumerate(self._hidden):
             if type(h) is Observed and i not in self._captured:
                 h.used = True
+        operands = {id(x) for o in self._derived.values() if o.of is not None for x in o.of[1]}
+        for read in self.counted:
+            if read.number is not None and (read.number.fetched or id(read.number) in operands):
+                read.number.used = True
         tensors = [h for i, h in enumerate(self._hidden) if type(h) is Read and i in self._captured]
         for i, h in enumerate(tensors):
             first = next((o for o in tensors[:i] if _core.is_one_value(o.expected, h.expected)), None)

@@ -515,9 +515,9 @@ class _Rewriter(ast.NodeTransformer):
         read: list[Any] = []
         if isinstance(target, ast.Name) and not self._is_local(target.id):
             name = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-            seen = self._hook("whole", target, self.visit(name))
+            seen = self._hook("counted", target, self._mangled(target.id), name)
             read = [ast.copy_location(ast.Expr(seen), node)]
-        leaves = self._leaves_function(target)
+        leaves, text = self._leaves_function(target), ast.unparse(target)
         self.generic_visit(node)
         node.value = self._hook("noted", node.value, node.value)
         if isinstance(target, ast.Attribute):
@@ -528,7 +528,7 @@ class _Rewriter(ast.NodeTransformer):
                 "updated_item", target.value, target.value, *([shallow(key)] if key else [])
             )
         if leaves:
-            node.value = self._hook("stored", node.value, node.value, None, "")  # the read of it is guarded
+            node.value = self._hook("stored", node.value, node.value, None, text)
         return [*read, node]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:

@@ -43,7 +43,15 @@ _NAMES = {
 }
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 OF_RULES = ("custom_jvp_call", "custom_vjp_call")  # functions with derivatives of a user's own
-_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "and": "and", "or": "or"}
+_REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
 
 
 class Primitive:
@@ -279,7 +287,7 @@ def _named(op: str, given: list[Any], params: dict[str, Any]) -> tuple[str, list
         params.pop("result_types", None)
         return "name", given
     if op == "custom_call" and params.get("call_target_name") == "python":
-        return "pure_callback", given[1:]
+        return ("io_callback" if params.get("has_side_effect") else "pure_callback"), given[1:]
     return _NAMES.get(op, op), given
 
 

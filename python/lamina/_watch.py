@@ -80,6 +80,7 @@ class Watch:
         self._copies: dict[int, Any] = {}
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
         self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
+        self.counting = 0  # while something is read only to be written in one
         if root is not None:
             self.source_of(root, "self", weak=True)
 
@@ -150,8 +151,14 @@ class Watch:
                 return value  # made in the trace and written to the object: no state of before it
             self._first[at] = value
             self._settle(read, value)
-        if read.number is None or self._first[at] is not value:
-            return value  # no number, or written in the trace
+        if read.number is None:
+            return value
+        if self.counting:
+            self.reads.counted.add(read)
+        if self._first[at] is not value:  # written in the trace
+            if not self.counting and read in self.reads.counted:
+                read.number.used = True
+            return value
         return read.number
 
     def _settle(self, read: Read, value: Any) -> None:

@@ -41,7 +41,15 @@ class TreeDef:
         self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TreeDef) and self.nodes == other.nodes
+        if not isinstance(other, TreeDef):
+            return False
+        try:
+            return self.nodes == other.nodes
+        except Exception as e:
+            raise ValueError(
+                "metadata of containers are compared by ==, which has no answer for what is among them here, such as "
+                f"an array: make it a child ({e})"
+            ) from e
 
     def __hash__(self) -> int:
         if self._hash is None:

@@ -144,7 +144,10 @@ def register_dataclass(
         )
     if data_fields is None or meta_fields is None:
         if (data_fields, meta_fields) != (None, None):
-            raise TypeError("register_dataclass takes both data_fields and meta_fields, or neither")
+            raise TypeError(
+                f"register_dataclass takes both data_fields and meta_fields, or neither, not {data_fields!r} and "
+                f"{meta_fields!r}"
+            )
         if not dataclasses.is_dataclass(nodetype):
             raise TypeError(f"{nodetype.__name__} is not a dataclass: name its data_fields and meta_fields")
         fields = [f for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]

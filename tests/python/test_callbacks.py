@@ -262,6 +262,24 @@ def test_methods_of_vmap_nest_and_have_names():
     )
     with pytest.raises(ValueError, match="vmap_method is None or one of"):
         lm.pure_callback(np.sin, X, X, vmap_method="parallel")
+    with pytest.raises(ValueError, match="vmap_method is 'sequential' or 'refuse'"):
+        lm.io_callback(np.sin, X, X, vmap_method="parallel")
+
+
+def test_callbacks_that_refuse_lanes():
+    def pure(x):
+        return lm.pure_callback(np.sin, lm.ShapeDtype((), "float32"), x, vmap_method="refuse")
+
+    def effect(x):
+        return lm.io_callback(np.sin, lm.ShapeDtype((), "float32"), x, vmap_method="refuse")
+
+    for f, name in ((pure, "pure_callback"), (effect, "io_callback")):
+        assert f(0.5).item() == lm.jit(f)(0.5).item() == np.sin(np.float32(0.5))
+        for transformed in (lm.vmap(f), lm.jit(lm.vmap(f)), lm.vmap(lm.jit(f))):
+            with pytest.raises(
+                NotImplementedError, match=f"{name} with vmap_method='refuse' stands in a vmap"
+            ):
+                transformed(lnp.arange(3.0))
 
 
 def test_a_callback_computes_outside_of_what_is_being_recorded():

@@ -397,6 +397,10 @@ def test_windows_of_several_arrays():
         lax.reduce_window((x, where), (0.0,), greater, (2,))
     with pytest.raises(ValueError, match="a named computation reduces one array"):
         lax.reduce_window((x, x), (0.0, 0.0), "add", (2,))
+    with pytest.raises(
+        ValueError, match=r"lax\.reduce_window combines containers .* and its computation returned"
+    ):
+        lax.reduce_window((x, where), (0.0, 0), lambda a, b: list(a), (2,))
     with pytest.raises(ValueError, match="0 arrays and 0 initial values"):
         lax.reduce((), (), greater, (0,))
 
@@ -444,3 +448,28 @@ def test_an_integer_of_any_size_becomes_a_float():
 def test_conjugates_of_real_numbers_have_no_imaginary_part():
     got = value(lax.conj(array(np.array([np.inf, -0.0, 2.0], np.float32))))
     np.testing.assert_array_equal(got, np.array([np.inf, 0, 2], np.complex64))
+
+
+@pytest.mark.parametrize("padding", ["VALID", ((1, 2),)])
+def test_derivatives_of_windows_combine_in_the_order_of_the_windows(padding):
+    # A difference is no associative operation: which element comes first, and the initial value last, is seen.
+    def differences(x, start=1.5):
+        return lax.reduce_window(x, start, lambda a, b: a - b, (2,), (1,), padding)
+
+    x, t = lnp.array([5.0, 3.0, 2.0, 7.0]), lnp.array([1.0, -2.0, 0.5, 4.0])
+    changed = (differences(x + 0.5 * t) - differences(x - 0.5 * t)).tolist()
+    assert lm.jvp(differences, (x,), (t,))[1].tolist() == changed
+    slopes = lm.jvp(lambda start: differences(x, start), (1.5,), (1.0,))[1]
+    assert slopes.tolist() == (differences(x, 2.0) - differences(x, 1.0)).tolist()
+    assert lnp.vdot(lm.grad(lambda x: differences(x).sum())(x), t).item() == pytest.approx(sum(changed))
+
+
+def test_sizes_of_windows_are_integers_of_python():
+    shape = np.array([7, 8])
+    pads = lax.padtype_to_pads(shape, np.array([2, 3]), np.array([1, 2]), "SAME")
+    assert pads == [(0, 1), (0, 1)] and all(type(n) is int for pair in pads for n in pair)
+
+
+def test_top_k_refuses_more_elements_than_int32_tells():
+    with pytest.raises(ValueError, match="gives int32 indices"):
+        lm.eval_shape(lambda x: lax.top_k(x, 3), lm.ShapeDtype((2**31 + 1,), "float32"))

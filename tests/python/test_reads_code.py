@@ -234,6 +234,55 @@ def test_a_counter_in_a_closure():
     assert count() == 4 and type(count()) is int
 
 
+def test_a_counter_that_nothing_else_reads_counts_traces():
+    count = 0
+    held = types.SimpleNamespace(calls=0, of={"step": 0})
+
+    def twice():
+        nonlocal count
+        count += 1
+        count += 1
+
+    @lm.jit
+    def inner(x):
+        twice()
+        held.calls += 1
+        held.of["step"] += 1
+        return x * 2
+
+    @lm.jit
+    def outer(x):
+        return inner(inner(inner(x)))
+
+    assert [inner(float(n)).item() for n in range(4)] == [0.0, 2.0, 4.0, 6.0]
+    assert [outer(float(n)).item() for n in range(4)] == [0.0, 8.0, 16.0, 24.0]
+    assert (count, held.calls, held.of) == (2, 1, {"step": 1}) and traces(inner) == 1
+    with lm.checks(), pytest.raises(RuntimeError, match=r"(?s)writes `count` only when it is traced.*calls"):
+        inner(1.0)
+
+
+@pytest.mark.parametrize("read", ["before", "after", "derived", "other"])
+def test_a_counter_whose_count_is_read_counts_calls(read):
+    count = 0
+
+    @lm.jit
+    def step(x):
+        nonlocal count
+        y = x * count if read == "before" else x * (count + 1) if read == "derived" else x
+        count += 1
+        if read == "other" and x > 1.5:  # on one path only
+            return x * count
+        return x * count if read == "after" else y
+
+    wanted = {"before": [0.0, 1.0, 2.0], "after": [1.0, 2.0, 3.0], "derived": [1.0, 2.0, 3.0]}
+    if read == "other":
+        assert [step(1.0).item() for _ in range(3)] == [1.0] * 3
+        before = count
+        assert [step(2.0).item() for _ in range(3)] == [2.0 * (before + n) for n in (1, 2, 3)]
+    else:
+        assert [step(1.0).item() for _ in range(3)] == wanted[read]
+
+
 def test_code_whose_import_statements_a_hook_replaced_is_watched(tmp_path):
     # As lazy imports do: the compiler calls what an import statement binds in another way than other names.
     file = tmp_path / "lazily.py"

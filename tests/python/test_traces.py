@@ -226,3 +226,12 @@ def test_a_barrier_is_written_in_its_short_form_and_read_again():
     one = lm.jit(lambda x: lax.optimization_barrier(x) + 1).lower(x).as_text("stablehlo")
     assert "stablehlo.optimization_barrier %arg0 : tensor<3xf32>" in one
     assert lm.stablehlo.loads(one)(x).tolist() == [2.0] * 3
+
+
+def test_reductions_and_effects_are_told_by_their_names():
+    def f(x):
+        lm.io_callback(lambda x: None, None, x)
+        return lm.pure_callback(lambda x: x, x, lm.lax.reduce(x, 0, lm.lax.bitwise_xor, (0,)))
+
+    names = [e.primitive.name for e in lm.make_trace(f)(lnp.arange(3)).eqns]
+    assert sorted(names) == ["io_callback", "pure_callback", "reduce_xor"]

@@ -188,3 +188,18 @@ def test_waiting_for_a_container_waits_for_every_array_in_it():
     made = {"a": [lnp.ones(3) + 1], "b": Pair(lnp.zeros(2) - 1, None), "c": "text", "d": np.ones(2)}
     assert lm.block_until_ready(made) is made
     assert made["a"][0].is_ready() and made["b"].a.is_ready()
+
+
+def test_functions_that_unravel_equal_containers_are_one_static_argument():
+    traced = []
+
+    def run(flat, unravel):
+        traced.append(flat.shape)
+        return unravel(flat + 1)
+
+    jitted = lm.jit(run, static_argnums=1)
+    given = [{"a": lnp.arange(2), "b": lnp.ones((2, 2))}, {"a": lnp.arange(1, 3), "b": lnp.zeros((2, 2))}]
+    results = [jitted(*ravel_pytree(tree)) for tree in given]
+    assert len(traced) == 1 and results[1]["a"].tolist() == [2, 3]
+    unravels = [ravel_pytree(tree)[1] for tree in (*given, [lnp.ones(6)])]
+    assert unravels[0] == unravels[1] != unravels[2] and hash(unravels[0]) == hash(unravels[1])

@@ -331,3 +331,16 @@ def test_differences_name_both_kinds_and_show_what_is_no_array():
     ):
         with pytest.raises(ValueError, match=text):
             lm.tree.map(lambda x, y: x, a, b)
+
+
+def test_metadata_that_have_no_equality_are_named():
+    class Held(Pair):
+        pass
+
+    tree_util.register_pytree_node(Held, lambda p: ((p.a, p.b), p.tag), lambda tag, ab: Held(*ab, tag))
+    f = lm.jit(lambda p: p.a)
+    f(Held(1.0, 2.0, lnp.arange(4)))
+    with pytest.raises(
+        ValueError, match=r"metadata of containers are compared by ==.*an array: make it a child"
+    ):
+        f(Held(1.0, 2.0, lnp.arange(4)))

@@ -62,6 +62,14 @@ def test_precisions_of_convolutions():
         assert told.count("precision = [HIGHEST, HIGHEST]") + told.count("precision HIGHEST") // 2 == count
 
 
+def test_products_and_numbers_are_written_as_mlir_writes_them():
+    text = _text(lambda a, b: (a @ b) * 0.5 + 1 / 3, A, B)
+    assert "= stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<3x4xf32>, " in text
+    assert "dense<5.000000e-01>" in text and "dense<3.3333334e-01>" in text
+    batched = _text(lnp.matmul, np.ones((2, 3, 4), np.float32), np.ones((2, 4, 2), np.float32))
+    assert "batching_dims = [0] x [0], contracting_dims = [2] x [1] :" in batched
+
+
 def test_programs_without_a_precision_say_none():
     assert "precision" not in _text(lnp.matmul, A, B)
     assert "precision" not in _text(

@@ -1,10 +1,15 @@
 """Programs about element types and what is refused; tests/standin/programs.py runs them."""
 
+import collections
+import functools
+
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 from jax import lax
+from jax.experimental import io_callback
 
 
 def raises(f, *kinds):
@@ -245,3 +250,223 @@ def types_of_places():
             ]
             found += [[r.dtype.name for r in jax.tree.leaves(v)] for v in results]
     return found
+
+
+def element_types_of_operations():
+    one = "abs acos bessel_i0e cbrt clz conj exp2 floor imag is_finite lgamma neg bitwise_not reciprocal round square"
+    two = "add mul div rem max pow atan2 bitwise_and shift_left nextafter complex igamma zeta lt"
+    found = []
+    for name in ("bool", "uint8", "int32", "float16", "float32", "complex64", "int4"):
+        x = jnp.ones(2, name)
+        found += [raises(functools.partial(getattr(lax, n), x), TypeError) for n in one.split()]
+        found += [raises(functools.partial(getattr(lax, n), x, x), TypeError) for n in two.split()]
+    try:
+        lax.zeta(jnp.arange(3), 2.0)
+    except TypeError as e:
+        found.append("zeta does not accept dtype int32 at position 0. Accepted dtypes at" in str(e))
+    return found
+
+
+def refusals_of_loops_and_slices():
+    x, upper = jnp.ones((3, 4)), jnp.int32(3)
+    step = lambda i, c: c + 1  # noqa: E731
+    calls = [
+        lambda: lax.dynamic_slice(x, (np.int32(1), np.int16(2)), (2, 2)),
+        lambda: lax.dynamic_slice(x, (np.int32(1), 2), (2, 2)),
+        lambda: lax.dynamic_update_slice(x, x[:2, :2], (np.int32(1), np.int16(2))),
+        lambda: lax.dot(x, x.T, lax.Precision.HIGHEST),
+        lambda: lax.dot(x, x.T, precision=lax.Precision.HIGHEST),
+        lambda: jax.jit(lambda n: lax.fori_loop(0, n, step, 0.0, unroll=3))(upper),
+        lambda: lax.fori_loop(0, upper, step, 0.0, unroll=3),
+        lambda: lax.reduce_window(x[0], 0.0, lambda a, b: [a + b], (1,), (1,), "VALID"),
+        lambda: lax.split(x, (1, 2), axis=2),
+        lambda: lax.squeeze(x[:1], (0, 0)),
+        lambda: jax.eval_shape(lambda x: lax.top_k(x, 2), jax.ShapeDtypeStruct((2**31 + 1,), jnp.float32)),
+    ]
+    return [raises(call, TypeError, ValueError) for call in calls]
+
+
+def products_of_two_types_in_lax():
+    with jax.numpy_dtype_promotion("strict"):
+        product = lax.dot(jnp.ones((2, 2)), jnp.ones((2, 2), jnp.bfloat16))
+        return [product.dtype.name, raises(lambda: jnp.ones(2) + jnp.ones(2, "int32"), ValueError)]
+
+
+def types_of_mappings():
+    given = collections.OrderedDict(b=np.arange(2.0), a=collections.defaultdict(list, c=np.arange(2)))
+    seen = []
+    jax.vmap(lambda d: seen.extend([d["b"].dtype.name, d["a"]["c"].dtype.name, list(d)]) or 0.0)(given)
+    return seen
+
+
+def counts_of_traces():
+    count = 0
+
+    @jax.jit
+    def f(x):
+        nonlocal count
+        count += 1
+        return x @ x
+
+    counts = []
+    x = jnp.ones((2, 2))
+    for _ in range(3):
+        f(x)
+        counts.append(count)
+    with jax.default_matmul_precision("float32"):
+        f(x)
+        jax.config.update("jax_numpy_rank_promotion", "warn")
+        f(x)
+        counts.append(count)
+        jax.config.update("jax_numpy_rank_promotion", "allow")
+    f(x)
+    counts.append(count)
+    jax.jit(lambda x: f(f(x)))(x)
+    counts += [count, jax.numpy_rank_promotion.get_global(), jax.numpy_rank_promotion.value]
+    _, unravel = jax.flatten_util.ravel_pytree((x, x))
+    _, again = jax.flatten_util.ravel_pytree((x + 1, x))
+    return [*counts, unravel == again, hash(unravel) == hash(again)]
+
+
+def refusals_of_jitted_functions():
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, x):
+            return x + 1
+
+    def given(f, *args, **kwargs):
+        return jax.jit(f, static_argnums=1, static_argnames="x")(*args, **kwargs)
+
+    compiled = jax.jit(lambda x: x * 4).lower(1.0).compile()
+    is_static = lambda x, y: [isinstance(x, str), isinstance(y, str)].count(True) + 0 * jnp.ones(())  # noqa: E731
+    return [
+        raises(lambda: jax.jit(Slotted())(3), TypeError),
+        raises(lambda: jax.vmap(compiled)(jnp.ones(3)), TypeError),
+        raises(lambda: jax.grad(compiled)(1.0), TypeError),
+        float(compiled(2.0)),
+        float(given(is_static, 2, "y")),
+        float(given(is_static, x="x", y=1)),
+        raises(lambda: given(is_static, "x", 1), TypeError),
+        raises(lambda: given(is_static, 1, y="y"), TypeError),
+    ]
+
+
+def texts_of_structures():
+    def scanned(init, step):
+        return lambda: lax.scan(lambda c, x: (step(c), None), init, None, length=1)
+
+    x = jnp.array(0.0)
+    calls = [
+        scanned((1, (2, 3)), lambda c: (0, 0, 0)),
+        scanned((x, x), lambda c: [c[0], c[1]]),
+        scanned({"a": x}, lambda c: {"a": x, "b": x}),
+        scanned(({"a": x},) * 2, lambda c: ({"a": x, "b": x},) * 2),
+        scanned({"t": x}, lambda c: {"T": x}),
+        lambda: lax.cond(True, lambda: (1, 2), lambda: [1, 2]),
+        lambda: lax.cond(True, lambda: {"a": 1}, lambda: {"b": 1}),
+        lambda: lax.cond(True, lambda: (1, (2, 3)), lambda: (1, 2)),
+        lambda: lax.cond(True, lambda: ((1,), (2, 3)), lambda: ((1, 2), (2, 3, 4))),
+        lambda: lax.switch(1, [lambda: (1, 2), lambda: (1, 2, 3)]),
+        lambda: lax.while_loop(lambda c: (True, True), lambda c: c, 0.0),
+        lambda: lax.while_loop(lambda c: c, lambda c: c, np.float32(0)),
+    ]
+    told = []
+    for call in calls:
+        try:
+            call()
+        except TypeError as e:
+            told.append(
+                [line for line in str(e).splitlines() if " but " in line and "but they differ" not in line]
+            )
+    return told
+
+
+def refusals_of_callbacks_in_lanes():
+    def pure(**options):
+        return lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float32), x, **options)
+
+    def effect(**options):
+        return lambda x: io_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float32), x, **options)
+
+    lanes = jnp.arange(3.0)
+    functions = [
+        pure(),
+        pure(vmap_method="sequential"),
+        pure(vmap_method="broadcast_all"),
+        effect(),
+        effect(ordered=True),
+    ]
+    return [raises(lambda f=f: jax.vmap(f)(lanes), NotImplementedError, ValueError) for f in functions]
+
+
+def functions_that_are_kept():
+    traces = []
+
+    @jax.checkpoint
+    def f(x):
+        traces.append(1)
+        return jnp.sin(x)
+
+    @functools.partial(jax.checkpoint, static_argnums=1)
+    def branching(x, scale):
+        return x * scale if x > 0 else x
+
+    results = [float(f(float(n))) for n in range(3)]
+    return [len(traces), *results, raises(lambda: branching(1.0, 2), TypeError), float(jax.grad(f)(0.5))]
+
+
+def refusals_of_dicts_without_order():
+    mixed = {"a": 1, 2: "b"}
+    calls = [
+        lambda: jax.tree.leaves(mixed),
+        lambda: jax.jit(lambda d: d["a"])({"a": 1.0, 2: 2.0}),
+        lambda: jax.tree.leaves([{1: 2, 0: 3}]),
+    ]
+    visited = []
+    leaves, tree = jax.tree_util.tree_flatten({"b": [2, 3], "a": (1, None)})
+    tree.walk(lambda parts, data: visited.append([len(parts), data]), visited.append, leaves)
+    shown = [["none" if v is None else v for v in x] if isinstance(x, list) else x for x in visited]
+    return [[raises(call, TypeError, ValueError) for call in calls], str(shown)]
+
+
+def refusals_of_types_in_lax():
+    x, i, key = jnp.ones((2, 3)), jnp.ones((2, 3), "int32"), jax.random.key(0)
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    half = x.astype("float16")
+    calls = [
+        lambda: lax.reduce(i, 1.0, lax.add, (0,)),
+        lambda: lax.reduce(x, 0, lax.add, (0,)),
+        lambda: lax.reduce_window(i, 0.0, lax.max, (1, 1), (1, 1), "VALID"),
+        lambda: lax.reduce_window(x, 0, lax.add, (1, 1), (1, 1), "VALID"),
+        lambda: lax.pow(half, 2.0),
+        lambda: lax.pow(x, i),
+        lambda: lax.pow(x, True),
+        lambda: lax.bitwise_and(i, jnp.int8(1)),
+        lambda: lax.shift_left(i.astype("int8"), 1),
+        lambda: lax.atan2(x, half),
+        lambda: lax.igamma(x, 2),
+        lambda: lax.select(x > 0, x, i),
+        lambda: lax.select_n(x, x, x),
+        lambda: lax.select_n(i, x, x),
+        lambda: lax.scatter_add(i, jnp.array([[0]]), jnp.ones((1, 3)), numbers),
+        lambda: lax.dynamic_update_slice(i, x[:1, :1], (0, 0)),
+        lambda: lax.concatenate([x, i], 0),
+        lambda: lax.rev(x, (2,)),
+        lambda: lax.rev(x, (0, 0)),
+        lambda: lax.linalg.lu(i),
+        lambda: lax.linalg.qr(i),
+        lambda: lax.integer_pow(i, -1),
+        lambda: lax.integer_pow(x, -1),
+        lambda: lax.iota(bool, 3),
+        lambda: jax.random.bernoulli(key, 2),
+        lambda: jax.random.randint(key, (2,), 0, 300, "int8"),
+    ]
+    told = [raises(call, TypeError) for call in calls]
+    told += [raises(lambda: jax.random.randint(key, (2,), 0, 2**40), OverflowError)]
+    return [*told, raises(lambda: jax.random.poisson(key, 1.0, (2,), "float32"), ValueError)]
+
+
+def refusals_of_derivatives_of_composites():
+    square = lax.composite(lambda x: x**2, "my.square")
+    return [float(square(3.0)), raises(lambda: jax.grad(square)(3.0), ValueError)]

@@ -502,7 +502,18 @@ Values custom_call_transpose(Builder& b, const Node& node, Ops x, Marks linear, 
   return custom_vjp_transpose(b, node, x, linear, ct);
 }
 
+// Whether the user asked that vmap refuses a host callback.
+bool refuses_lanes(const Node& node) {
+  return node.attrs().has(Attr::vmap_method) && node.attrs().string(Attr::vmap_method) == "refuse";
+}
+
 BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  if (refuses_lanes(node)) {
+    b.fail(absl::UnimplementedError(
+        str_cat(is_effect(node) ? "io_callback" : "pure_callback",
+                " with vmap_method='refuse' stands in a vmap: call it outside, or give it another method")));
+    return all_batched(Values(node.num_results()));
+  }
   if (given_name(node)) return {record_named(b, node, x[0]), {batched[0]}};
   if (routine_of(node)) return linalg::batch_call(b, node, x, batched, size);
   const bool token = is_effect(node) && x.size() > 1 && node.operand_type(1)->is_scalar();

@@ -220,8 +220,9 @@ bool windows_are_full(const WindowDims& w, const Dims& in, const Dims& out) {
 
 constexpr int64_t kMostOffsets = 4096;
 
-// The windows of `node` written as a fold over offsets: acc = body(acc, elements at the offset), from the
-// initial values. Padding takes no part: it holds on to acc.
+// The windows of `node` written as a fold over offsets: acc = body(acc, elements at the offset). Padding
+// takes no part: it holds on to acc. The initial values come last, as in the kernels: a body that is no
+// commutative operation tells the difference. (Among equal ones the largest or least is the initial value.)
 Values window_by_fold(Builder& b, const Node& node, Ops operands) {
   const size_t m = operands.size() / 2;
   const WindowDims w = window_dims(node);
@@ -235,7 +236,19 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
                                             " are unrolled; use scan")));
     return acc;
   }
-  for (size_t i = 0; i < m; ++i) acc[i] = b.broadcast_scalar(operands[m + i], shape);
+  const bool extremum = op == Op::maximum || op == Op::minimum;
+  Values initial;
+  for (size_t i = 0; i < m; ++i) initial.push_back(b.broadcast_scalar(operands[m + i], shape));
+  acc = extremum ? initial : Values();
+  const auto applied = [&](Values both, const Values& right) {
+    both.insert(both.end(), right.begin(), right.end());
+    return apply_region(b, body, both);
+  };
+  const auto chosen = [&](const Value& where, Values values, const Values& others) {
+    for (size_t i = 0; i < m; ++i) values[i] = b.select(where, values[i], others[i]);
+    return values;
+  };
+  Value started;  // where acc holds an element, if that is not everywhere
   const bool full = windows_are_full(w, operands[0].dims(), shape);
   const Value inside = b.full(array_type_or_die(DType::kBool, operands[0].dims()), 1);
   const Value outside = b.scalar_int(DType::kBool, 0);
@@ -244,21 +257,26 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
     Values element;
     for (size_t i = 0; i < m; ++i)
       element.push_back(at_offset(b, operands[i], operands[m + i], w, offset, shape));
-    Values next;
-    if (op == Op::maximum || op == Op::minimum) {
-      next = {b.select(b.compare(acc[0], element[0], op == Op::maximum ? "GE" : "LE"), acc[0], element[0])};
-    } else {
-      Values both = acc;
-      both.insert(both.end(), element.begin(), element.end());
-      next = apply_region(b, body, both);
+    const Value present = full ? Value() : at_offset(b, inside, outside, w, offset, shape);
+    if (acc.empty()) {
+      acc = std::move(element);
+      started = present;
+      return;
     }
-    if (!full) {
-      const Value present = at_offset(b, inside, outside, w, offset, shape);
-      for (size_t i = 0; i < m; ++i) next[i] = b.select(present, next[i], acc[i]);
+    Values next = extremum ? Values{b.select(b.compare(acc[0], element[0], op == Op::maximum ? "GE" : "LE"),
+                                             acc[0], element[0])}
+                           : applied(acc, element);
+    if (started) {
+      next = chosen(started, std::move(next), element);
+      started = b.make(Op::or_, {{started, present}});
     }
-    acc = std::move(next);
+    acc = full ? std::move(next) : chosen(present, std::move(next), acc);
   });
-  return acc;
+  if (!b.ok()) return Values(node.num_results());
+  if (extremum) return acc;
+  if (acc.empty()) return initial;  // windows of no elements
+  Values out = applied(acc, initial);
+  return started ? chosen(started, std::move(out), initial) : out;
 }
 
 JvpResult window_jvp(Builder& b, const Node& node, Ops x, Ops t) {

@@ -126,15 +126,28 @@ def operands_and_inits(
 def combining(
     what: str, computation: Callable[[Any, Any], Any] | str, arrays: Sequence[Tensor], treedef: TreeDef
 ) -> Any:
-    """The region of an associative computation on scalars of the arrays' types, in a container."""
+    """The region of an associative computation on scalars of the arrays' types, in a container.
+
+    ValueError where its results are in another.
+    """
     n = len(arrays)
     if isinstance(computation, str):
         if n != 1:
             raise ValueError("a named computation reduces one array")
         return monoid(computation, str(arrays[0].dtype))
+
+    def combined(p: list[Any]) -> Any:
+        out = computation(tree_unflatten(treedef, p[:n]), tree_unflatten(treedef, p[n:]))
+        if tree_flatten(out)[1] != treedef:
+            raise ValueError(
+                f"lax.{what} combines containers of the structure {treedef}, and its computation returned "
+                f"{tree_flatten(out)[1]}"
+            )
+        return out
+
     return scalar_region(
         what,
-        lambda p: computation(tree_unflatten(treedef, p[:n]), tree_unflatten(treedef, p[n:])),
+        combined,
         [(str(a.dtype), [], False) for a in arrays] * 2,
         n,
     )
@@ -303,6 +316,10 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Tensor, Tensor]:
     if not 0 <= k <= t.shape[axis]:
         raise ValueError(
             f"lax.top_k: k={k} does not fit the size {t.shape[axis]} of axis {axis} of {describe(t)}"
+        )
+    if t.shape[axis] > 2**31:
+        raise ValueError(
+            f"lax.top_k gives int32 indices, which do not reach the end of axis {axis} of {describe(t)}"
         )
     index = broadcasted_iota("int32", t.shape, axis)
     body = sort_region([str(t.dtype), "int32"], 1, descending=True)

@@ -32,7 +32,8 @@ def padtype_to_pads(
     pads = []
     if any(s < 1 for s in window_strides):
         raise ValueError(f"window_strides {tuple(window_strides)} are not all positive")
-    for n, w, s in zip(in_shape, window_shape, window_strides, strict=True):
+    sizes = (ints(x, "sizes of windows") for x in (in_shape, window_shape, window_strides))
+    for n, w, s in zip(*sizes, strict=True):
         total = max((-(-n // s) - 1) * s + w - n, 0)
         small, big = total // 2, total - total // 2
         pads.append((small, big) if name == "SAME" else (big, small))

@@ -32,6 +32,7 @@ def install() -> None:
         modules,
         sharding,
         strictness,
+        structures,
         surroundings,
         threefry,
         types64,
@@ -48,6 +49,7 @@ def install() -> None:
     strictness.operators()
     threefry.install()
     checking.install()
+    structures.install()
     logs.install()
     adapters.symbolic_zeros()
     adapters.shown_types()

@@ -7,20 +7,19 @@ import enum
 import functools
 import inspect
 import logging
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import lamina as lm
 import ml_dtypes
 import numpy as np
-from lamina import _core, _open, _transforms, dtypes
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 from lamina.tree import tree_children
 
-from lamina_as_jax import logs, messages, pullbacks, scalars, sharding, strictness, types64
+from lamina_as_jax import messages, pullbacks, scalars, sharding, strictness, types64
 from lamina_as_jax.avals import FLOAT0, Float0, ShapedArray
 from lamina_as_jax.keys import (
     KeyArray,
@@ -253,13 +252,20 @@ def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
 
 
 def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
-    """pure_callback or io_callback. ValueError for results of a type that there is not without jax_enable_x64."""
+    """pure_callback or io_callback. ValueError for results of a type that there is not without jax_enable_x64.
+
+    Under vmap those refuse that name no method, or are ordered.
+    """
 
     @functools.wraps(f)
     def call(callback: Any, result_shape_dtypes: Any, *args: Any, **kwargs: Any) -> Any:
         for x in lm.tree.tree_leaves(result_shape_dtypes):
             if not hasattr(x, "__array__") and types64.canonical(x.dtype) != x.dtype:
                 raise ValueError(f"a callback gives no {x.dtype} unless jax_enable_x64 is set")
+        unnamed = kwargs.get("vmap_method") is None and not kwargs.get("vectorized")
+        refused = kwargs.get("ordered") if f is lm.io_callback else unnamed
+        if refused and not sharding.on_each_device():
+            kwargs["vmap_method"] = "refuse"
         return wrapped(f)(_failing_as_jax(callback, f.__name__), result_shape_dtypes, *args, **kwargs)
 
     return call
@@ -305,137 +311,18 @@ def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
     return types64.result(jaxpr.evaluate(consts, *map(types64.argument, args)))
 
 
-class Jitted:
-    """A jitted function with JAX's types at its boundary."""
+@functools.wraps(lm.checkpoint)
+def checkpoint(fun: Any, *, static_argnums: Any = (), **options: Any) -> Any:
+    """Outside of transforms traced once for each signature, as jitted functions are: branches on values are errors."""
+    kept = lm.checkpoint(fun, static_argnums=static_argnums, **options)
+    numbers = static_argnums if isinstance(static_argnums, int) else tuple(static_argnums) or None
+    jitted = lm.jit(kept, static_argnums=numbers, branches="error")
 
-    def __init__(
-        self,
-        inner: Any,
-        static: tuple[Any, ...],
-        inline: bool = False,
-        compiler_options: dict[str, Any] | None = None,
-        out_shardings: Any = None,
-    ) -> None:
-        functools.update_wrapper(self, inner)
-        self.__wrapped__ = inner._f
-        self._out_shardings = out_shardings
-        self._inner, self._static, self._inline = inner, static, inline
-        self._compiler_options = compiler_options
+    @functools.wraps(kept)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (kept if _core.any_open_scope() else jitted)(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        strictness.check_compiler_options(self._compiler_options)
-        strictness.check_execution()
-        inline = self._inline and _core.any_open_scope()
-        out = self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
-        return sharding.placed(out, self._out_shardings)
-
-    @staticmethod
-    def _argument(x: Any) -> Any:
-        if type(x) is Tensor:
-            types64.check_leaked(x)
-        if type(x) is np.ndarray and x.dtype == FLOAT0:
-            return Float0(x.shape)
-        if hasattr(type(x), "__jax_array__") and not hasattr(x, "dtype"):
-            raise ValueError(
-                "Triggering __jax_array__() during abstractification is no longer supported. Give "
-                f"jax.numpy.asarray(x) in the place of x, a {type(x).__name__}."
-            )
-        return types64.argument(types64.checked_number(x))
-
-    def _placed(self, x: Any, place: int) -> Any:
-        """An argument by its place. OverflowError where its number does not fit."""
-        try:
-            return self._argument(x)
-        except OverflowError as e:
-            names = _transforms._argument_names(self._inner._f)
-            path = names[place] if place < len(names) else f"args[{place}]"
-            raise OverflowError(
-                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
-                f"{path}.\n{e}"
-            ) from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        f = self._inner._f
-        while isinstance(f, functools.partial) and not hasattr(f, "__name__"):
-            f = f.func
-        return {"function_name": getattr(f, "__name__", repr(f))}
-
-    def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
-        if self._inner._donated:
-            strictness.check_donated(args, [n - skipped for n in self._inner._donated])
-        given = [
-            a
-            if i + skipped in self._static or i - len(args) in self._static
-            else self._placed(a, i + skipped)
-            for i, a in enumerate(args)
-        ]
-        named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
-        try:
-            out = types64.checked_result(logs.compiled(lambda: f(*given, **named)))
-            self._check_kinds(out)
-            return out if types64.keeps_wide(given) else types64.result(out)
-        except Exception as e:
-            raise messages.told(e) from e.__cause__
-
-    def _check_kinds(self, out: Any) -> None:
-        """TypeError for a text among the results, which Lamina gives back as it is."""
-        for x in (out,) if type(out) is Tensor else lm.tree.tree_leaves(out):
-            if type(x) in (str, bytes):
-                code = getattr(self._inner._f, "__code__", None)
-                where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
-                raise TypeError(
-                    f"function {_transforms._name(self._inner._f)}{where} traced for jit returned a value of type "
-                    f"{type(x)}, which is not a valid JAX type"
-                )
-
-    def __repr__(self) -> str:
-        try:
-            return f"<PjitFunction of {self._inner._f!r}>"
-        except Exception:  # of the user's function
-            return "<PjitFunction>"
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        bound = self._inner.__get__(instance, owner)
-        return lambda *args, **kwargs: self._call(bound, args, kwargs, 1)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name == "_cache_size":
-            return lambda: sum(v.paths for variants in self._inner._entries.values() for v in variants)
-        found = getattr(self._inner, name)
-        if name in ("lower", "trace"):
-            return lambda *args, **kwargs: Lowered(self._call(found, args, kwargs))
-        return wrapped(found) if callable(found) else found
-
-
-Jitted.__module__ = "lamina.jitted"  # of the library, for the watch over what a traced function calls
-
-
-@messages.telling
-def jit(
-    fun: Any = None, /, *, static_argnums: Any = None, static_argnames: Any = None, **options: Any
-) -> Any:
-    if fun is None:
-        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
-    inline = bool(options.pop("inline", False))
-    for name in (
-        "keep_unused",
-        "device",
-        "backend",
-        "in_shardings",
-    ):
-        options.pop(name, None)  # where and how, not what is computed
-    compiler_options = options.pop("compiler_options", None)
-    out_shardings = options.pop("out_shardings", None)
-    options = {k: v for k, v in options.items() if v is not None}
-    # JAX refuses branches on traced values: programs ask for that error.
-    inner = lm.jit(
-        fun, static_argnums=static_argnums, static_argnames=static_argnames, branches="error", **options
-    )
-    return Jitted(inner, tuple(inner._static), inline, compiler_options, out_shardings)
+    return call
 
 
 @messages.telling
@@ -493,14 +380,22 @@ def minimize(*args: Any, method: str, **kwargs: Any) -> Any:
 
 
 def fori_loop(lower: Any, upper: Any, *args: Any, **kwargs: Any) -> Any:
-    """TypeError for bounds of two types."""
+    """TypeError for bounds of two types, ValueError for steps in one where their number is not known."""
     types = [np.dtype(getattr(x.dtype, "name", x.dtype)) for x in (lower, upper) if hasattr(x, "dtype")]
     weak = any(getattr(x, "weak_type", False) for x in (lower, upper))
     if len(types) == 2 and types[0] != types[1] and not weak:
         raise TypeError(
             f"lower and upper arguments to fori_loop must have equal types, got {types[0].name} and {types[1].name}"
         )
+    unroll = kwargs.get("unroll", args[2] if len(args) > 2 else None)
+    if unroll not in (None, False, 1) and not all(_is_known(x) for x in (lower, upper)):
+        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
     return wrapped(lm.lax.fori_loop)(lower, upper, *args, **kwargs)
+
+
+def _is_known(x: Any) -> bool:
+    """Whether it is a number, or an array whose value is known."""
+    return type(x) is not Tensor or _core.forceable(x)
 
 
 class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
@@ -663,61 +558,6 @@ def copy_to_host_async(x: Any) -> Any:
         if start is not None:
             start()
     return x
-
-
-class _Program(str):
-    """A program's text, as the objects that JAX gives show it."""
-
-    def as_hlo_text(self) -> str:
-        return str(self)
-
-
-class Lowered:
-    """A program ahead of time, whose texts JAX names by dialects."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def lower(self, **options: Any) -> Lowered:
-        return Lowered(self._inner.lower())
-
-    def compile(self, compiler_options: Any = None, **options: Any) -> Lowered:
-        strictness.check_compiler_options(compiler_options)
-        return Lowered(self._inner.compile())
-
-    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        text = self._inner.as_text(dialect or "stablehlo")
-        if dialect in (None, "stablehlo"):  # for the one device, as JAX's programs say
-            one = "attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}"
-            return re.sub(r"^(module @\S+) \{", rf"\1 {one} {{", text, count=1)
-        return text
-
-    def compiler_ir(self, dialect: str | None = None) -> Any:
-        return _Program(self.as_text(dialect))
-
-    @property
-    def fun_name(self) -> str:
-        return _transforms._name(self._inner._jitted._f)
-
-    @property
-    def input_shardings(self) -> Any:
-        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.in_avals)
-
-    @property
-    def output_shardings(self) -> Any:
-        return lm.tree.map(lambda _: sharding.SingleDeviceSharding(), self._inner.out_info)
-
-    def runtime_executable(self) -> Any:
-        """What runs, which JAX promises nothing about."""
-        return self._inner
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return wrapped(self._inner)(*args, **kwargs)
 
 
 class AccuracyMode(enum.Enum):

@@ -13,7 +13,7 @@ import lamina as lm
 import numpy as np
 from lamina import _core, tree
 
-from lamina_as_jax import adapters, avals, keys, types64
+from lamina_as_jax import adapters, avals, jitted, keys, types64
 
 _FORMAT = "lamina-export-1"
 _VERSION = 10  # of the calling convention
@@ -286,7 +286,7 @@ def _with_slope(parts: dict[str, Any]) -> Exported:
             return tuple(pull(cotangents[0] if one else tuple(cotangents)))
 
         named = dict(parts, fun_name=parts["fun_name"] + "_vjp")
-        made = export(adapters.jit(of_all), platforms=named["platforms"])(
+        made = export(jitted.jit(of_all), platforms=named["platforms"])(
             *(lm.ShapeDtype(a.shape, a.dtype.name) for a in given)
         )
         made.fun_name = named["fun_name"]

@@ -16,6 +16,7 @@ from lamina import numpy as lnp
 from lamina.random import _philox
 
 from lamina_as_jax import adapters, avals, sharding, types64
+from lamina_as_jax.jitted import jit
 
 # --- jax.lax ---
 
@@ -169,7 +170,7 @@ def fwd_and_bwd(
         found = residuals(cotangents)
         return found[0] if one else tuple(found)
 
-    return (adapters.jit(fwd), adapters.jit(bwd)) if jitted else (fwd, bwd)
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
 
 
 class Space(enum.Enum):

@@ -14,7 +14,7 @@ import numpy as np
 from lamina import _traces, tree
 from lamina import numpy as lnp
 
-from lamina_as_jax import adapters, avals, keys, linear_util, primitives, sharding
+from lamina_as_jax import adapters, avals, jitted, keys, linear_util, primitives, sharding
 
 # --- traceback_util, source_info_util: Lamina's errors point at the user's line by themselves ---
 
@@ -216,7 +216,7 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax._src.interpreters.ad": {**primitives.AD, "CustomVJPException": TypeError},
         "jax._src.pjit": {
             "jit_p": _traces.Primitive("jit"),
-            "pjit": adapters.jit,
+            "pjit": jitted.jit,
             "auto_axes": sharding.auto_axes,
         },
         "jax._src.sharding_impls": {**sharding.NAMES, "canonicalize_sharding": lambda where, name="": where},

@@ -308,6 +308,8 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
+        for x in args:
+            types64.check_keys(x)
         if KeyArray.met or Float0.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
 
@@ -323,6 +325,26 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("flatten_up_to", "unflatten"):
     setattr(TreeDef, _name, messages.telling(getattr(TreeDef, _name)))
+
+
+def _walk(
+    treedef: TreeDef, f_node: Callable[[Any, Any], Any], f_leaf: Callable[[Any], Any] | None, leaves: Any
+) -> Any:
+    """What `f_node` makes of what it and `f_leaf` made of the parts, from the leaves on."""
+    given, nodes = iter(leaves), iter(treedef.nodes)
+
+    def visit() -> Any:
+        kind, data, count = next(nodes)
+        if kind is None:
+            leaf = next(given)
+            return leaf if f_leaf is None else f_leaf(leaf)
+        parts = tuple([visit() for _ in range(count)])
+        return f_node(parts, list(data) if kind is dict else data)
+
+    return visit()
+
+
+TreeDef.walk = _walk
 
 
 def tree_names(module: Any) -> dict[str, Any]:
@@ -455,7 +477,32 @@ def bits(keys: Any, shape: Any = (), dtype: Any = None, **options: Any) -> Any:
     return drawing(random.bits)(keys, shape, **({} if dtype is None else {"dtype": dtype}), **options)
 
 
+@functools.wraps(random.randint)
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, *args: Any, **kwargs: Any) -> Any:
+    """OverflowError for bounds that the default integers do not hold."""
+    held = np.iinfo(types64.canonical(int))
+    for name, bound in (("minval", minval), ("maxval", maxval)):
+        if type(bound) is int and not held.min <= bound <= held.max:
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
+                f"{name}. Got <class 'int'> with value {bound}"
+            )
+    return _randint(key, shape, minval, maxval, *args, **kwargs)
+
+
+@functools.wraps(random.bernoulli)
+def bernoulli(key: Any, p: Any = 0.5, *args: Any, **kwargs: Any) -> Any:
+    """TypeError for a probability that is an integer."""
+    dtype = types64.dtype_of(p)
+    if not lm.numpy.issubdtype(dtype, np.floating):
+        raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
+    return _bernoulli(key, p, *args, **kwargs)
+
+
+_randint, _bernoulli = drawing(random.randint), drawing(random.bernoulli)
 RANDOM: dict[str, Any] = {
+    "randint": randint,
+    "bernoulli": bernoulli,
     "key": key,
     "PRNGKey": PRNGKey,
     "bits": bits,

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from lamina import _traces
 
+from lamina_as_jax import structures
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -140,14 +142,9 @@ def _branch_types(found: re.Match[str]) -> str:
 
 
 def _branch_trees(found: re.Match[str]) -> str:
-    containers = ("tuple", "list", "dict")
-    kinds = (f"a <class '{k}'>" if k in containers else "a pytree leaf" for k in (found["a"], found["b"]))
-    first, mine, second, its = _of_branches(found, *kinds)
-    at = "" if found["path"] == "the top" else f" at path {found['path']}"
-    return (
-        f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{first} output{at} is "
-        f"{mine} but {second} output{at} is {its}, so their Python types differ."
-    )
+    first, _, second, _ = _of_branches(found, "", "")
+    told = structures.of_branches(first, second, turned=found["of"] == "cond")
+    return f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{told}"
 
 
 def _carries(found: re.Match[str]) -> str:
@@ -202,6 +199,9 @@ _OF_TYPES = {
 _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
+    # Before what Lamina's text may quote
+    (r"^metadata of containers are compared by ==",
+     "Exception raised while checking equality of metadata fields of pytree."),
     # Values
     (r"a Tensor, number or array is needed, not Float0|an array of \[\('float0'",
      "float0s do not support any operations by design."),
@@ -397,8 +397,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^lax\.(?P<of>cond|switch): branches must return one type, but result(?P<path>\S*) is (?P<a>\S+) from "
      r"(?:false_fun|branch 0) \(.*?\) and (?P<b>\S+) from (?:true_fun|branch (?P<n>\d+)) ", _branch_types),
     (r"^lax\.(?P<of>cond|switch): (?:false_fun|branch 0) \(.*?\) and (?:true_fun|branch (?P<n>\d+)) \(.*?\) "
-     r"must return one structure: structures differ at (?P<path>the top|\S+): (?P<a>[\w ]+?) against (?P<b>[\w ]+)",
-     _branch_trees),
+     r"must return one structure", _branch_trees),
     (r"^lax\.scan: `length` decides what is recorded",
      "The `length` argument to `scan` expects a concrete `int` value."),
     (r"^lax\.scan: `unroll` decides what is recorded",
@@ -406,17 +405,23 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^lax\.scan scans over axis 0, but", "scan got value with no leading axis to scan over."),
     (r"^lax\.scan: length=(\d+) does not fit .* of length (\d+)",
      r"scan got `length` argument of \1 which disagrees with leading axis sizes [\2]."),
-    (r"^lax\.\w+: \S+ must return a carry of the structure it was given",
-     "function carry input and carry output must have the same pytree structure, but they differ:"),
+    (r"^lax\.(\w+): \S+ must return a carry of the structure it was given", lambda m:
+     f"{'scan' if m[1] == 'scan' else 'while_loop'} body function carry input and carry output must have the same "
+     f"pytree structure, but they differ:\n\n{structures.of_carry()}"),
     (r"^lax\.\w+: \S+ must return a carry of the type it was given: (.*)", _carries),
     (r"^lax\.scan: \S+ must return a pair \(carry, y\), not (\S+)", r"scan body output must be a pair, got \1."),
     (r"^lax\.while_loop: \S+ must return one bool scalar, not (.*)",
-     r"cond_fun must return a boolean scalar, but got \1"),
+     lambda m: "cond_fun must return a boolean scalar, but got " + (
+         f"pytree PyTreeDef(({', '.join('*' * len(m[1].split(', ')))}))." if ", " in m[1] else
+         f"output type(s) [ShapedArray({m[1]})].")),
     (r"^there is no function for '(\w+)', only for",
      r"MLIR translation rule for platform_dependent not found for platform \1."),
     # Callbacks
     (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
     (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
+    (r"^io_callback with vmap_method='refuse' stands in a vmap", "Cannot `vmap` ordered IO callback.", ValueError),
+    (r"^pure_callback with vmap_method='refuse' stands in a vmap",
+     "vmap is only supported for callbacks that name a `vmap_method`."),
     (r"^a callback gives no \w+ unless", "result_shape_dtypes cannot specify 64-bit types"),
     # Shapes, axes and types
     (r"^`where` is a boolean mask, not", "jnp.{name}: where must be None or a boolean array.", _TypeAndValue),
@@ -425,7 +430,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: "The input must be non-scalar to take a cumulative sum or product." if m[1] == "()" else
      f"The input array has rank {m[1].count(',') + (m[1][-2] != ',')}, however an axis was not specified."),
     (r"^an axis is repeated in (.*)$", r"repeated axis: duplicate value in 'axis': \1"),
-    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1"),
+    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1: dimensions are not unique"),
     (r"a value of shape (\(.*?\)) cannot be broadcast to (\(.*?\))",
      lambda m: ("Cannot broadcast to shape with fewer dimensions" if m[2].count(",") < m[1].count(",") else
      "Incompatible shapes for broadcasting") + f": {m[1]} and requested shape {m[2]}"),
@@ -448,8 +453,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      "target broadcast shape", _TypeAndValue),
     (r"^broadcast_in_dim\(.*\): broadcast_dimensions \S+ names dimension",
      "broadcast_in_dim broadcast_dimensions must not contain duplicates.", _TypeAndValue),
-    (r"^dimensions (-?\d+) is out of range for an array of rank (\d+)",
+    (r"^\w+ (-?\d+) is out of range for an array of rank (\d+)",
      r"axis \1 is out of bounds for array of dimension \2"),
+    (r"^lax\.(\w+) combines containers of the structure .*, and its computation returned",
+     r"\1 output must have the same tree structure as the operands."),
+    (r"^lax\.top_k gives int32 indices", "top_k returns int32 indices, which will overflow for array dimensions of "
+     "more than 2**31."),
     (r"^cannot squeeze dimension (\d+) of \w+\[(.*)\]: its size",
      lambda m: f"cannot select an axis to squeeze out which has size not equal to one, got shape={_sizes(m[2])} and "
      f"dimensions=({m[1]},)"),
@@ -499,8 +508,6 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^convolution_matrix: mode is", "mode must be one of 'full', 'same', 'valid'."),
     (r"^helmert: n is at least 1", "n must be a positive integer."),
     (r"^dft: dtype is", "dtype must be a complex floating-point type."),
-    (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)",
-     r"unravel function given array of dtype \2, but expected dtype \1"),
     (r"^pinv: rtol and rcond", "pinv: only one of rtol and rcond may be specified."),
     (r"^matrix_rank: rtol is", "matrix_rank: only one of tol or rtol may be specified."),
     (r"the padding value must be", "padding_value must be a scalar of the operand's type."),
@@ -520,7 +527,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"\1 accepts a single key, but was given a key array of shape \2."),
     (r"^lax\.broadcast_shapes: a shape has no negative sizes", "Only non-negative indices are allowed."),
     (r"^(\S+) is not a dataclass: name its data_fields",
-     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
+     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got nodetype="
+     "{first}."),
     # Functions of arrays
     (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
     (r"^(\w+) is not defined for complex\d+ elements", r"\1 does not support complex-valued inputs.", _TypeAndValue),
@@ -554,6 +562,10 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"dtype argument to `normal` must be a float or complex dtype, got \1", ValueError),
     (r"^random\.(\w+) makes floats of 16 bits or more, not (\w+)",
      r"dtype argument to `\1` must be a float dtype, got \2", ValueError),
+    (r"^random\.poisson makes integers, not (\w)", r"Invalid integer data type '\1'.", _TypeAndValue),
+    (r"^iota\(\): cannot count in pred", "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, "
+     "floating, complexfloating.", _TypeAndValue),
+    (r"^cannot see the bits of bool", "Attempting to convert an array from bool to a type of more bits.", _TypeAndValue),
     (r"^random\.(\w+) makes integers, not (\w+)", r"\1 only accepts integer dtypes, got \2"),
     (r"^a key is uint32\[2\], as random.key and random.split make, not uint32\[(.*)\]", lambda m:
      f"JAX encountered invalid PRNG key data: expected key_data.shape to end with (2,); got shape={_sizes(m[1])}"),
@@ -640,13 +652,16 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      f"Sum of sizes {m[1]} must be equal to dimension 0 of the operand shape [{m[2]}]"),
     (r"^unravel takes (\w+), as ravel_pytree gave it, not (\w+)\[",
      r"unravel function given array of dtype \2, but expected dtype \1"),
+    (r"^the composite \S+ has an attribute that is neither",
+     "Note: If you are passing jax arrays as attributes, use numpy arrays instead."),
     # Trees
     (r"^the structure has (\d+) leaves, (\d+) were given", lambda m:
      f"Too few leaves for PyTreeDef; expected {m[1]}, got {m[2]}" if int(m[2]) < int(m[1]) else
      f"Too many leaves for PyTreeDef; expected {m[1]}."),
     (r"^(\w+) is registered already", r"Duplicate custom PyTreeDef type registration for \1."),
-    (r"^register_dataclass takes both data_fields and meta_fields",
-     "register_dataclass: data_fields and meta_fields must both be specified when either is specified."),
+    (r"^register_dataclass takes both data_fields and meta_fields, or neither, not (.*) and (.*)$",
+     r"register_dataclass: data_fields and meta_fields must both be specified when either is specified. Got "
+     r"data_fields=\1 meta_fields=\2."),
     (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (\(\d+, \d+\))$",
      r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
      r"'children' is "
@@ -695,6 +710,7 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
             continue
         first = phrase(found) if callable(phrase) else found.expand(phrase)
         first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
+        first = first.replace("{first}", repr(args[0]) if args else "")
         if "not a valid JAX type" in first and len(args) > 1:
             name_of_type = found[1] or "ndarray"
             places = [i for i, a in enumerate(args) if type(a).__name__ == name_of_type]
@@ -722,6 +738,6 @@ def telling(f: _F) -> _F:
         try:
             return f(*args, **kwargs)
         except Exception as e:
-            raise told(e) from e.__cause__
+            raise told(e, getattr(f, "__name__", ""), args) from e.__cause__
 
     return call  # type: ignore[return-value]

@@ -10,12 +10,13 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import _traces, lax, nn, random
+from lamina import _traces, flatten_util, lax, nn, random
 from lamina import numpy as lnp
 from lamina import tree as lamina_tree
 from lamina._stages import ArgumentInfo
 
 from lamina_as_jax import (
+    accepted,
     adapters,
     array_api,
     avals,
@@ -24,6 +25,7 @@ from lamina_as_jax import (
     exporting,
     extras,
     internals,
+    jitted,
     keys,
     linear_util,
     messages,
@@ -78,9 +80,9 @@ _RECORDED_OTHERWISE = (
     "squeeze", "stack", "threefry2x32", "tile", "top_k", "unstack", "zeta", "axis_index", "approx_top_k", "fft", "get",
     "swap", "stage", "cholesky", "eig", "eigh", "lu", "qr", "schur", "svd", "triangular_solve",
 )  # fmt: skip
-_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
+_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint")
 _ADAPTED = (
-    *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
+    *("grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
     *("custom_jvp", "custom_vjp", "closure_convert", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
@@ -183,9 +185,7 @@ def install() -> None:
             "AccuracyMode": adapters.AccuracyMode,
             **shape_rules.NAMES,
             **strictness.products(lax),
-            **strictness.LAX,
-            **extras.LAX,
-            **keys.lax_names(),
+            **_lax(),
             **_primitives(),
         },
     )
@@ -201,7 +201,8 @@ def install() -> None:
         "tridiagonal",
         "householder_product",
     )
-    _put("jax.lax.linalg", [lax.linalg], {f"{n}_p": _traces.Primitive(n) for n in linalg})
+    checked = {n: accepted.checked(n, types64.wrapped(getattr(lax.linalg, n))) for n in accepted.OF_MATRICES}
+    _put("jax.lax.linalg", [lax.linalg], {**checked, **{f"{n}_p": _traces.Primitive(n) for n in linalg}})
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])
     _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
@@ -219,9 +220,18 @@ def install() -> None:
     own = {"default_registry": keys.Registry(), "KeyEntry": Any, **keys.tree_names(lm.tree_util)}
     _put("jax.tree_util", [lm.tree_util], own, wrap=messages.telling)
     _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=messages.telling)
-    _put("jax.flatten_util", _maybe("lamina.flatten_util"))
+    flatten_util._Unravel.__call__ = messages.telling(flatten_util._Unravel.__call__)
+    _put("jax.flatten_util", [flatten_util])
     _types()
     _functions()
+
+
+def _lax() -> dict[str, Any]:
+    """Functions of ``jax.lax`` that are not Lamina's as they are."""
+    own = {**strictness.LAX, **extras.LAX, **keys.lax_names()}
+    for name in accepted.NAMES:
+        own[name] = accepted.checked(name, own.get(name) or types64.wrapped(getattr(lax, name)))
+    return own
 
 
 def _jax() -> None:
@@ -230,6 +240,7 @@ def _jax() -> None:
         "__version_info__": (0, 10, 2),
         "config": settings.Config(),
         **settings.SCOPES,
+        "jit": jitted.jit,
         **_some(adapters, _ADAPTED),
         "Device": sharding.Device,
         "devices": sharding.devices,
@@ -255,7 +266,8 @@ def _jax() -> None:
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
-        own[name] = adapters.making(getattr(lm, name))
+        own[name] = adapters.making(getattr(adapters, name, getattr(lm, name)))
+    own["remat"] = own["checkpoint"]
     _put("jax", [lm], own)
 
 
@@ -353,12 +365,12 @@ def _types() -> None:
     ):
         _put("jax.interpreters." + name, own=names)
     _put("jax.sharding", own={**sharding.NAMES, **extras.SHARDING})
-    stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
+    stages = {"Compiled": jitted.Lowered, "Lowered": jitted.Lowered, "Traced": jitted.Lowered}
     _put(
         "jax.stages",
         own={
             **stages,
-            "Wrapped": adapters.Jitted,
+            "Wrapped": jitted.Jitted,
             "ArgInfo": ArgumentInfo,
             "CompilerOptions": dict[str, Any],
         },
@@ -394,7 +406,7 @@ def _functions() -> None:
     _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
     _put("jax.experimental.random", own=stateful.NAMES)
     _put("jax.experimental.rnn", own=rnn.NAMES)
-    _put("jax.experimental.pjit", own={"pjit": adapters.jit})
+    _put("jax.experimental.pjit", own={"pjit": jitted.jit})
     _put("jax.experimental.checkify", _maybe("lamina.experimental.checkify"), checking.NAMES)
     _put("jax.experimental.ode", _maybe("lamina.experimental.ode"))
     _put("jax.experimental.jet", own=adapters.JET)
@@ -420,7 +432,7 @@ def _functions() -> None:
     _put("jaxlib", own={"__version__": jax.__version__})
     for name, own in (
         ("version", {"__version__": jax.__version__}),
-        ("_jax", {"PjitFunction": adapters.Jitted, "Device": sharding.Device, "Client": sharding.Backend}),
+        ("_jax", {"PjitFunction": jitted.Jitted, "Device": sharding.Device, "Client": sharding.Backend}),
         ("xla_client", {"Device": sharding.Device, "Client": sharding.Backend}),
     ):
         _put("jaxlib." + name, own=own)

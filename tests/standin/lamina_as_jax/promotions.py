@@ -111,7 +111,8 @@ def _arrays(x: Any) -> Iterator[Any]:
 def _type(x: Any) -> tuple[str, bool]:
     """The element type, and whether it yields."""
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
-        return type(x).__name__, type(x) is not bool
+        kind = x.__class__  # which what stands for a number while its reads are watched has from that
+        return kind.__name__, kind is not bool
     if isinstance(x, (np.ndarray, np.generic)):
         return types64.canonical(x.dtype).name, False
     kinds = {"i": "int", "f": "float", "c": "complex"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,6 +57,22 @@ _REMEMBERED: dict[str, Any] = {
     "jax_legacy_prng_key": "allow",
 }
 
+
+class _Scopes(threading.local):
+    """The options of the scopes that are open on a thread."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+
+
+_inside = _Scopes()
+
+
+def _now(option: str) -> Any:
+    """An option as the innermost scope of it has it, or the whole process."""
+    return _inside.options.get(option, _REMEMBERED[option])
+
+
 # What options that are words may be.
 _WORDS = {
     "jax_numpy_dtype_promotion": ("standard", "strict"),
@@ -86,8 +103,8 @@ def _checked(option: str, value: Any) -> Any:
 def _promotions(changed: str) -> None:
     """Has calls looked at as the options of promotion say, if one of them has changed."""
     if changed in ("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"):
-        strict = str(_REMEMBERED["jax_numpy_dtype_promotion"]) == "strict"
-        promotions.asked(strict, str(_REMEMBERED["jax_numpy_rank_promotion"]))
+        strict = str(_now("jax_numpy_dtype_promotion")) == "strict"
+        promotions.asked(strict, str(_now("jax_numpy_rank_promotion")))
 
 
 class Config:
@@ -96,18 +113,20 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         if name in ("jax_enable_x64", "x64_enabled"):
             return types64.enabled()
-        for table in (_FIXED, _REMEMBERED):
-            if name in table:
-                return table[name]
+        if name in _FIXED:
+            return _FIXED[name]
+        if name in _REMEMBERED:
+            return _now(name)
         raise AttributeError(f"'Config' object has no attribute '{name}'")
 
     @property
     def values(self) -> dict[str, Any]:
         """All options."""
-        return {"jax_enable_x64": types64.enabled(), **_FIXED, **_REMEMBERED}
+        return {"jax_enable_x64": types64.enabled(), **_FIXED, **_REMEMBERED, **_inside.options}
 
     def _read(self, name: str) -> Any:
-        return getattr(self, name)
+        """An option as the whole process has it."""
+        return _REMEMBERED[name] if name in _REMEMBERED else getattr(self, name)
 
     def update(self, name: str, value: Any) -> None:
         if name == "jax_enable_x64":
@@ -159,30 +178,55 @@ def accepted(new_val: Any = True) -> Iterator[None]:
     yield
 
 
-def remembered(option: str) -> Any:
-    """The context manager of an option that is remembered."""
+class Remembered:
+    """An option that is remembered: called with a value, the scope in which it has that."""
+
+    def __init__(self, option: str) -> None:
+        self._option, self.__name__ = option, option.removeprefix("jax_")
 
     @contextlib.contextmanager
-    def scope(new_val: Any = True) -> Iterator[None]:
-        before, _REMEMBERED[option] = _REMEMBERED[option], _checked(option, new_val)
+    def __call__(self, new_val: Any = True) -> Iterator[None]:
+        option, outer = self._option, dict(_inside.options)
+        _inside.options[option] = _checked(option, new_val)
         _promotions(option)
         try:
             yield
         finally:
-            _REMEMBERED[option] = before
+            _inside.options.pop(option)
+            if option in outer:
+                _inside.options[option] = outer[option]
             _promotions(option)
 
-    scope.__name__ = option.removeprefix("jax_")
-    return scope
+    @property
+    def value(self) -> Any:
+        return _now(self._option)
+
+    def get_global(self) -> Any:
+        return _REMEMBERED[self._option]
+
+    def set_global(self, value: Any) -> None:
+        Config().update(self._option, value)
+
+
+# Those that change what is traced.
+_TRACED = (
+    "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+)  # fmt: skip
+
+
+def traced_under() -> tuple[Any, ...]:
+    """The present values of the options under which a trace is another."""
+    return (types64.enabled(), *map(_now, _TRACED))
 
 
 def asked(option: str) -> bool:
     """Whether an option that is remembered is on."""
-    return bool(_REMEMBERED[option])
+    return bool(_now(option))
 
 
 def default_precision() -> Any:
-    return _REMEMBERED["jax_default_matmul_precision"]
+    return _now("jax_default_matmul_precision")
 
 
 class UserContext:
@@ -207,7 +251,7 @@ class UserContext:
 
 
 def default_generator() -> str:
-    return _REMEMBERED["jax_default_prng_impl"]
+    return _now("jax_default_prng_impl")
 
 
 @contextlib.contextmanager
@@ -251,7 +295,7 @@ for _option in (
     "transfer_guard",
     "legacy_prng_key",
 ):
-    SCOPES[_option] = remembered("jax_" + _option)
+    SCOPES[_option] = Remembered("jax_" + _option)
 SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
 SCOPES["no_tracing"] = lm.no_tracing
 SCOPES["make_user_context"] = UserContext

@@ -9,6 +9,7 @@ from typing import Any
 import lamina as lm
 import numpy as np
 
+from lamina_as_jax import strictness
 from lamina_as_jax.types64 import wrapped
 
 
@@ -161,6 +162,7 @@ def _scattering(name: str) -> Callable[..., Any]:
     def scatter(
         operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: Any, **options: Any
     ) -> Any:
+        strictness.check_types("scatter", operand, updates)
         _check_scatter(*map(np.shape, (operand, scatter_indices, updates)), dimension_numbers)
         return inner(operand, scatter_indices, updates, dimension_numbers, **options)
 

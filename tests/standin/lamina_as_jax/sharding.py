@@ -364,6 +364,23 @@ def set_mesh(mesh: Any) -> Iterator[Any]:
         _open_meshes.pop()
 
 
+_across: list[Any] = []  # functions that run on each device and have not returned
+
+
+@contextlib.contextmanager
+def _on_devices(f: Any) -> Iterator[None]:
+    _across.append(f)
+    try:
+        yield
+    finally:
+        _across.pop()
+
+
+def on_each_device() -> bool:
+    """Whether what is called runs on each device: in lanes of Lamina's vmap, and in none of a user's."""
+    return bool(_across)
+
+
 def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Callable[..., Any]:
     """One lane, as there is one device. ValueError for more."""
     static = options.get("static_broadcasted_argnums", ())
@@ -393,7 +410,8 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
             full = list(given)
             for i in sorted(fixed):
                 full.insert(i, fixed[i])
-            return fun(*full, **named)
+            with _on_devices(fun):
+                return fun(*full, **named)
 
         key = tuple(sorted(fixed.items()))
         if key not in made:
@@ -429,7 +447,8 @@ def shard_map(
 
         def run(names: Any) -> Any:
             if not names:
-                return f(*args)
+                with _on_devices(f):
+                    return f(*args)
             out = lm.vmap(lambda: run(names[1:]), axis_name=names[0], axis_size=1)()
             return lm.tree.map(lambda x: x[0], out)
 

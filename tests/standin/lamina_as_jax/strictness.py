@@ -104,18 +104,27 @@ def check_execution() -> None:
 def _same_types(name: str) -> Callable[..., Any]:
     """An operation of `jax.lax` on operands of one element type, numbers included. TypeError where they differ."""
     inner = types64.wrapped(getattr(lm.lax, name))
+    told = name.removeprefix("bitwise_")
 
     @functools.wraps(inner)
     def call(*operands: Any, **options: Any) -> Any:
         dtypes = _types_apart(operands)
         if dtypes:
             raise TypeError(
-                f"lax.{name} requires arguments to have the same dtypes, got {', '.join(map(str, dtypes))}. (Tip: "
+                f"lax.{told} requires arguments to have the same dtypes, got {', '.join(map(str, dtypes))}. (Tip: "
                 f"jnp.{name} is a similar function that does automatic type promotion on inputs)."
             )
         return inner(*operands, **options)
 
     return call
+
+
+def check_types(name: str, *operands: Any) -> None:
+    """TypeError for operands of several element types."""
+    if dtypes := _types_apart(operands):
+        raise TypeError(
+            f"lax.{name} requires arguments to have the same dtypes, got {', '.join(map(str, dtypes))}."
+        )
 
 
 def _types_apart(operands: Iterable[Any]) -> list[np.dtype[Any]]:
@@ -140,7 +149,109 @@ def concatenate(operands: Any, dimension: int) -> Any:
     if dimension < 0:
         shapes = ", ".join(str(np.shape(x)) for x in operands)
         raise TypeError(f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.")
+    check_types("concatenate", *operands)
     return types64.wrapped(lm.lax.concatenate)(operands, dimension)
+
+
+@functools.wraps(lm.lax.rev)
+def rev(operand: Any, dimensions: Any) -> Any:
+    """TypeError for dimensions that there are not, or that are named twice."""
+    rank = len(np.shape(operand))
+    if len(set(dimensions)) != len(dimensions):
+        raise TypeError(f"rev dimensions must be unique, got {tuple(dimensions)}.")
+    if any(d >= rank for d in dimensions):
+        raise TypeError(
+            f"rev dimensions must all be less than operand ndim, got dimensions {tuple(dimensions)} for operand ndim "
+            f"{rank}."
+        )
+    return types64.wrapped(lm.lax.rev)(operand, dimensions)
+
+
+@functools.wraps(lm.lax.select_n)
+def select_n(which: Any, *cases: Any) -> Any:
+    """TypeError for a choice that is no number of a case, and for cases of several types."""
+    if _known(which) and _dtype(which).kind not in "biu":
+        raise TypeError(f"select `which` must be boolean or integer type, got {_dtype(which)}.")
+    check_types("select", *cases)
+    return types64.wrapped(lm.lax.select_n)(which, *cases)
+
+
+@functools.wraps(lm.lax.select)
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    check_types("select", on_false, on_true)
+    return types64.wrapped(lm.lax.select)(pred, on_true, on_false)
+
+
+# From what operations start that leave an element as it is: in whatever type.
+_IDENTITIES = {"add": 0, "mul": 1, "bitwise_or": 0, "bitwise_xor": 0}
+
+
+def _with_starts(name: str) -> Callable[..., Any]:
+    """Combines arrays from initial values. TypeError for a value of another type."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+    signature = inspect.signature(inner)
+
+    @functools.wraps(inner)
+    def call(*args: Any, **options: Any) -> Any:
+        operands, starts, combine, *_ = signature.bind(*args, **options).arguments.values()
+        identity = _IDENTITIES.get(getattr(combine, "__name__", "")) if name == "reduce" else None
+        for x, start in zip(*map(lm.tree.tree_leaves, (operands, starts))):
+            if np.ndim(start) or (type(start) is not Tensor and start == identity):
+                continue
+            plain = isinstance(start, (int, float, complex)) and not isinstance(start, np.generic)
+            fits = plain and _dtype(x).itemsize >= 4 and lm.numpy.result_type(x, start) == _dtype(x)
+            if _types_apart((x, start)) and not fits:
+                raise TypeError(
+                    f"{name} operand dtypes should match corresponding initial value dtypes: {name} got inconsistent "
+                    f"dtypes for operands and init_values: got operand dtypes [{_dtype(x)!r}] and init_value dtypes "
+                    f"[{_dtype(start)!r}]."
+                )
+        return inner(*args, **options)
+
+    return call
+
+
+def _at_indices(name: str, place: int) -> Callable[..., Any]:
+    """A slice at indices, which are the argument at a place. TypeError for indices of several types."""
+    inner = types64.wrapped(getattr(lm.lax, name))
+
+    @functools.wraps(inner)
+    def call(*args: Any, **options: Any) -> Any:
+        indices = args[place] if len(args) > place else options.get("start_indices", ())
+        if isinstance(indices, (list, tuple)):
+            dtypes = [d for d in _types_apart(indices) if d.kind in "iu"]
+            numbers = any(type(i) is int for i in indices)  # whose type yields
+            if dtypes and not numbers:
+                raise TypeError(
+                    f"index arguments to {name} must be integers of the same type, got: {', '.join(map(str, dtypes))}"
+                )
+        check_types(name, *args[:place])
+        return inner(*args, **options)
+
+    return call
+
+
+@functools.wraps(lm.lax.dot)
+def dot(lhs: Any, rhs: Any, **options: Any) -> Any:
+    """What else it takes, it takes by name."""
+    return asking(types64.wrapped(lm.lax.dot))(lhs, rhs, **options)
+
+
+@functools.wraps(lm.lax.composite)
+def composite(decomposition: Any, name: str, version: int = 0) -> Callable[..., Any]:
+    """ValueError for arguments that a derivative is open of."""
+    inner = types64.wrapped(lm.lax.composite(decomposition, name, version))
+
+    @functools.wraps(decomposition)
+    def call(*args: Any, **attributes: Any) -> Any:
+        if any(type(x) is Tensor and _core.differentiated(x) for x in lm.tree.tree_leaves(args)):
+            raise ValueError(
+                "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support. See "
+                "https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html"
+            )
+        return inner(*args, **attributes)
+
+    return call
 
 
 def _running(name: str) -> Callable[..., Any]:
@@ -228,15 +339,26 @@ def operators() -> None:
     Tensor.__matmul__ = messages.telling(product)
 
 
+_OF_ONE_TYPE = (
+    "add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "ge", "gt", "le", "lt", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "nextafter", "complex",
+    "igamma", "igammac", "zeta", "polygamma",
+)  # fmt: skip
 LAX: dict[str, Any] = {
-    **{
-        n: _same_types(n)
-        for n in ("add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "ge", "gt", "le", "lt")
-    },
+    **{n: _same_types(n) for n in _OF_ONE_TYPE},
     "reduce_sum": reduce_sum,
     "clamp": _same_types("clamp"),
     "pad": pad,
     "concatenate": concatenate,
+    "dynamic_slice": _at_indices("dynamic_slice", 1),
+    "dynamic_update_slice": _at_indices("dynamic_update_slice", 2),
+    "dot": dot,
+    "rev": rev,
+    "select": select,
+    "select_n": select_n,
+    "reduce": _with_starts("reduce"),
+    "reduce_window": _with_starts("reduce_window"),
+    "composite": composite,
     **{n: _running(n) for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
     "top_k": _largest("top_k", "c", "top_k is not compatible with complex inputs."),
     **{n: _largest(n, "biuc", "operand must be a floating type") for n in ("approx_max_k", "approx_min_k")},

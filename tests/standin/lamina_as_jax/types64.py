@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import sys
 import types
@@ -83,6 +84,26 @@ def _is_dtype(x: Any) -> bool:
     )
 
 
+def check_keys(x: Any) -> None:
+    """ValueError for a dict among containers whose keys have no order, as those of several types."""
+    if type(x) is dict:
+        _check_order(x)
+        x = x.values()
+    elif type(x) not in (list, tuple):
+        return
+    for v in x:
+        check_keys(v)
+
+
+def _check_order(x: dict[Any, Any]) -> None:
+    if all(type(k) is str for k in x):
+        return
+    try:
+        sorted(x)
+    except TypeError as e:
+        raise ValueError(f"Comparator raised exception while sorting pytree dictionary keys: {e}") from None
+
+
 def argument(x: Any) -> Any:
     """An argument as Lamina shall see it; the object itself where nothing is to be changed."""
     t = type(x)
@@ -102,9 +123,17 @@ def argument(x: Any) -> Any:
         if all(a is b for a, b in zip(new, x, strict=True)):
             return x
         return t(*new) if hasattr(x, "_fields") else t(new)
-    if t is dict:
+    if isinstance(x, dict):
+        if t is dict:
+            _check_order(x)
         changed = {k: argument(v) for k, v in x.items()}
-        return x if all(changed[k] is x[k] for k in x) else changed
+        if all(changed[k] is x[k] for k in x):
+            return x
+        if t is dict:
+            return changed
+        like = copy.copy(x)  # of its class, with what else it holds
+        like.update(changed)
+        return like
     if _is_dtype(x):
         try:
             name = dtypes.name_of(getattr(x, "dtype", x) if isinstance(x, type) else x)
@@ -305,6 +334,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` with JAX's types at its boundary."""
 
     places = _of_places(f)
+    promotes = not str(getattr(f, "__module__", "")).startswith("lamina.lax")
     converts = getattr(f, "__name__", "") in _CONVERTING
     asks_for_type = getattr(f, "__name__", "").strip("_") == "astype"
 
@@ -312,7 +342,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if asks_for_type and len(args) > 1:
             _told_of(args[1])
-        if _State.looker is not None:
+        if _State.looker is not None and promotes:
             _State.looker(getattr(f, "__name__", ""), args)
         for a in args:
             if type(a) is Tensor:
