@@ -12,7 +12,6 @@ namespace lamina::jit::codegen {
 using hlo::byte_size;
 using hlo::is_bool;
 using hlo::is_float;
-using hlo::is_integer;
 using hlo::is_signed;
 using hlo::is_storage_float;
 using llvm::Constant;

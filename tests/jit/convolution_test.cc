@@ -215,7 +215,7 @@ TEST_CASE("convolutions that read patches in place have the bits of the definiti
 }
 
 // Every way to meet an edge, several blocks of terms, tiles of several heights.
-TEST_CASE("convolutions whose lanes are positions have the bits of the definition", "[heavy]") {
+TEST_CASE("convolutions whose lanes are positions have the bits of the definition") {
   Pools pools;
   std::mt19937_64 rng(28);
   const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
@@ -223,14 +223,14 @@ TEST_CASE("convolutions whose lanes are positions have the bits of the definitio
                                            {DType::kBF16, DType::kF32},
                                            {DType::kF16, DType::kF16}};
   int planned = 0, several_blocks = 0;
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 300; ++i) {
     ConvShape s = random_shape(rng);
     s.spatial.resize(1 + rng() % 2);
-    s.filter_input = pick(rng, {1, 3, 8, 40});
+    s.filter_input = pick(rng, {3, 8, 40});
     s.input_features = s.filter_input * s.feature_groups;
     s.output_features = pick(rng, {1, 2, 3, 5, 7, 12, 15}) * s.groups();
     for (ConvDim& d : s.spatial) {
-      d.output = pick(rng, {1, 4, 9, 16, 31, 70});
+      d.output = pick(rng, {4, 9, 16, 31});
       d.filter = pick(rng, {1, 2, 3, 5});
       d.stride = 1;
       d.pad_low = pick(rng, {0, 1, 2, 12, -1, -3});
