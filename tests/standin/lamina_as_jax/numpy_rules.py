@@ -44,7 +44,7 @@ def _diagonal(name: str, place: int) -> Callable[..., Any]:
     return call
 
 
-def _raising(name: str) -> Callable[..., Any]:
+def _raising(name: str, told: str) -> Callable[..., Any]:
     """A function of indices with the mode "raise", which needs to know them."""
     inner = types64.wrapped(getattr(lnp, name))
 
@@ -56,7 +56,7 @@ def _raising(name: str) -> Callable[..., Any]:
         if mode == "raise" and not all(map(_core.forceable, indices)):
             raise TypeError(
                 "Abstract tracer value encountered where concrete value is expected. The error occurred because "
-                f"jnp.{name} was jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' instead."
+                f"{told} was jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' instead."
             )
         return inner(*args, **kwargs)
 
@@ -75,19 +75,78 @@ def bincount(x: Any, *args: Any, **kwargs: Any) -> Any:
 @functools.wraps(lnp.unravel_index)
 def unravel_index(indices: Any, shape: Any) -> Any:
     """Known indices out of range are the nearest one, and negative ones count from the end."""
-    sizes = np.atleast_1d(shape) if isinstance(shape, (int, tuple, list)) else ()
-    if len(sizes) and all(isinstance(n, np.integer) for n in sizes) and lnp.result_type(indices).kind in "iu":
+    sizes = shape if isinstance(shape, (tuple, list)) else [shape]
+    if (
+        sizes
+        and all(isinstance(n, (int, np.integer)) for n in sizes)
+        and lnp.result_type(indices).kind in "iu"
+    ):
         size = math.prod(map(int, sizes))
         places = lnp.clip(indices, -size if lnp.result_type(indices).kind == "i" else 0, size - 1)
         indices = lnp.where(places < 0, places + size, places)
     return types64.wrapped(lnp.unravel_index)(indices, shape)
 
 
+class _OfPython(lnp.ufunc):
+    """A function of elements made of one of Python's, which stays that one; results are no arguments of it."""
+
+    @property
+    def nargs(self) -> int:
+        """How many arguments it takes."""
+        return self.nin
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_func" and hasattr(self, "_func"):
+            raise AttributeError("a ufunc's function stays as it is")
+        super().__setattr__(name, value)
+
+
+@functools.wraps(lnp.frompyfunc)
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> _OfPython:
+    """See the class."""
+    return _OfPython(func, nin, nout, identity=identity)
+
+
+class _Named:
+    """A function of elements under its name, whose numbers cannot be set."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, inner)
+        self._inner = inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inner(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<jnp.ufunc '{self.__name__}'>"  # type: ignore[attr-defined]
+
+    nin = property(lambda self: self.__dict__["nin"], doc="How many arguments it takes.")
+    nargs = property(lambda self: self.__dict__["nin"], doc="The same.")
+    nout = property(lambda self: self.__dict__["nout"], doc="How many results it gives.")
+    identity = property(
+        lambda self: self.__dict__["identity"], doc="What `reduce` gives for no elements, or None."
+    )
+    _func = property(lambda self: self._inner)
+
+
+def ufuncs() -> dict[str, Any]:
+    """Lamina's functions that have the methods of NumPy's."""
+    names = [
+        n
+        for n in lnp.__all__
+        if isinstance(getattr(lnp, n), lnp.ufunc) and not isinstance(getattr(lnp, n), type)
+    ]
+    return {n: _Named(types64.wrapped(getattr(lnp, n))) for n in names}
+
+
 NUMPY: dict[str, Any] = {
+    "frompyfunc": frompyfunc,
+    **ufuncs(),
     "clip": clip,
     "tri": _diagonal("tri", 2),
     **{n: _diagonal(n, 1) for n in ("tril", "triu")},
-    **{n: _raising(n) for n in ("choose", "ravel_multi_index")},
+    "choose": _raising("choose", "jnp.choose"),
+    "ravel_multi_index": _raising("ravel_multi_index", "ravel_multi_index"),
     "bincount": bincount,
     "unravel_index": unravel_index,
 }
