@@ -226,8 +226,10 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?s)an index needs the value of .*The length of a slice must be known",
-     "Array slice indices must have static start/stop/step to be used with NumPy indexing syntax. To index a statically "
-     "sized array at a dynamic position, try lax.dynamic_slice/dynamic_update_slice.", _TypeAndIndex),
+     "Slice entries must be static integers. Array slice indices must have static start/stop/step to be used with NumPy "
+     "indexing syntax. To index a statically sized array at a dynamic position, try "
+     "lax.dynamic_slice/dynamic_update_slice (JAX does not support dynamically sized arrays within JIT compiled "
+     "functions).", _TypeAndIndex),
     (r"(?P<what>an index) needs the value of (?P<described>\S+), which is being traced", _no_value, _TypeAndIndex),
     (r"\.(?P<method>tolist|tobytes)\(\)`: a NumPy array needs the value of (?P<described>\S+), which is being traced",
      r"The \g<method>() method was called on traced array with shape \g<described>."),
@@ -489,7 +491,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^arange needs known numbers: .* depends on its (\w+)", r"It arose in the jnp.arange argument '\1'."),
     (r"^(mgrid|ogrid|r_|c_): the (\w+) of a slice must be known",
      r"Abstract tracer value encountered where concrete value is expected: slice \2 of jnp.\1"),
-    (r"^tensordot: .* axes cannot be summed over", "Number of tensordot axes exceeds input ranks.", _TypeAndValue),
+    (r"^tensordot: (\d+) axes cannot be summed over for shapes (\(.*?\)) and (\(.*?\))",
+     r"Number of tensordot axes (axes \1) exceeds input ranks (\2 and \3)", _TypeAndValue),
     (r"^tensordot: (\d+) axes of a and (\d+) of b",
      r"tensordot requires axes lists to have equal length, got \1 and \2.", _TypeAndValue),
     (r"^tensordot: axes is an integer or a pair",

@@ -38,7 +38,7 @@ def _diagonal(name: str, place: int) -> Callable[..., Any]:
         k = kwargs.get("k", args[place] if len(args) > place else 0)
         limit = 2 ** (types64.canonical(int).itemsize * 8 - 1)
         if isinstance(k, (int, np.integer)) and not -limit <= k < limit:
-            raise OverflowError(f"Python integer {k} out of bounds for {types64.canonical(int)}")
+            raise OverflowError(f"Python int {k} too large to convert to {types64.canonical(int)}")
         return inner(*args, **kwargs)
 
     return call
