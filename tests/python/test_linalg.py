@@ -592,9 +592,9 @@ def test_a_tridiagonal_system_whose_elimination_meets_zero():
 
 
 def test_tolerances_are_given_once():
-    with pytest.raises(ValueError, match=r"matrix_rank.*give one of them"):
+    with pytest.raises(ValueError, match=r"matrix_rank: only one of tol or rtol may be specified"):
         lnp.linalg.matrix_rank(np.eye(3), rtol=0.1, tol=0.1)
-    with pytest.raises(ValueError, match=r"pinv.*give one of them"):
+    with pytest.raises(ValueError, match=r"pinv: only one of rtol and rcond may be specified"):
         lnp.linalg.pinv(np.eye(3), rtol=0.1, rcond=0.1)
     for got, want in zip(
         lnp.linalg.slogdet(-2 * np.eye(3), method="qr"), np.linalg.slogdet(-2 * np.eye(3)), strict=True

@@ -99,3 +99,43 @@ def test_slopes_of_arcsinh_and_arctan_do_not_vanish_where_a_square_overflows(dty
         square = wide[:5] ** 2
         want3 = 3 * square / (1 + square) ** 2.5 - 1 / (1 + square) ** 1.5
         np.testing.assert_allclose(third, want3, rtol=1e-13)
+
+
+@pytest.mark.parametrize("part", ["start", "stop", "step"])
+def test_lengths_that_depend_on_a_traced_number_name_it(part):
+    bounds = {"start": 1, "stop": 5, "step": 2}
+
+    def of_arange(v):
+        return lnp.arange(**{**bounds, part: v})
+
+    def of_grid(v):
+        return lnp.mgrid[slice(*{**bounds, part: v}.values())]
+
+    def of_row(v):
+        return lnp.r_[slice(*{**bounds, part: v}.values())]
+
+    for f, words in (
+        (of_arange, f"depends on its {part}"),
+        (of_grid, f"mgrid: the {part}"),
+        (of_row, f"r_: the {part}"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            lm.jit(f)(2)
+
+
+def test_tensordot_says_what_is_wrong_with_its_axes():
+    x, y = lnp.ones((3, 2, 2)), lnp.ones(2)
+    for axes, kind, words in (
+        ("ab", TypeError, "axes is an integer or a pair"),
+        (([0], [0], [0]), TypeError, "axes is an integer or a pair"),
+        (("ab", "c"), TypeError, "each of the two axes"),
+        (([0], [0, 1]), ValueError, "1 axes of a and 2 of b"),
+    ):
+        with pytest.raises(kind, match=words):
+            lnp.tensordot(x, y, axes)
+
+
+def test_result_type_of_none_is_the_default_float():
+    assert lnp.result_type(None) == "float32" and lnp.result_type("int32", None) == "float32"
+    with lm.default_dtypes(float="float64"):
+        assert lnp.result_type(None) == "float64"

@@ -354,7 +354,14 @@ def test_special_matrices_of_batches_and_of_nothing():
     c, r = rng.normal(size=(2, 5)), rng.normal(size=(1, 3))
     for n in (2, 3, 5):
         close(sl.fiedler_companion(c[:, :n]), np.stack([reference.fiedler_companion(x) for x in c[:, :n]]))
-    assert sl.fiedler_companion(c[:, :1]).shape == (2, 0, 0)
+    assert sl.fiedler_companion(c[:, :1]).shape == (2, 0, 0) and sl.fiedler_companion(c[0, :1]).shape == (
+        0,
+        0,
+    )
+    with pytest.raises(ValueError, match="needs a leading coefficient"):
+        sl.fiedler_companion(c[:, :0])
+    with pytest.raises(ValueError, match="needs a vector, not a number"):
+        sl.convolution_matrix(2.0, 3)
     close(sl.hankel(c, r), np.stack([reference.hankel(x, r[0]) for x in c]))
     close(sl.hankel(c[0], np.stack([r[0], r[0]])), np.stack([reference.hankel(c[0], r[0])] * 2))
     none = np.zeros(0)

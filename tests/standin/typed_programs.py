@@ -219,6 +219,49 @@ def what_operations_refuse():
     return told
 
 
+def what_functions_of_numpy_refuse():
+    x, z = jnp.ones((2, 3)), jnp.ones(2, "complex64")
+
+    def told(f):
+        try:
+            f()
+        except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as e:
+            kinds = (IndexError, TypeError, OverflowError, ValueError, AttributeError)
+            return next(k.__name__ for k in kinds if isinstance(e, k)), str(e).splitlines()[0][:34]
+        return "nothing"
+
+    return [
+        *[told(lambda v=v: x + v) for v in ([1], (1,), {1}, {})],
+        told(lambda: (1,) // x),
+        told(lambda: x == [1]),
+        told(lambda: jnp.clip(z)),
+        told(lambda: jnp.clip(x, max=1j)),
+        told(lambda: jnp.fft.fftn(x, axes=[1, 1])),
+        told(lambda: jnp.fft.irfft2(x, axes=[0])),
+        told(lambda: jnp.tri(3, k=2**40)),
+        told(lambda: jnp.tril(x, 2**40)),
+        told(lambda: jax.jit(jnp.choose)(jnp.array([0, 1]), [x[:, 0], x[:, 1]])),
+        told(lambda: jax.jit(lambda i: jnp.ravel_multi_index((i, i), (2, 2)))(1))[0],
+        told(lambda: jax.jit(lambda i: x[0, i:])(1)),
+        told(lambda: jax.jit(lambda i: x[:i])(1)),
+        told(lambda: jnp.tensordot(x, x, axes=3)),
+        *[
+            raises(lambda n=n: setattr(jnp.add, n, None), AttributeError)
+            for n in ("nin", "nout", "nargs", "identity")
+        ],
+        (jnp.add.nargs, jnp.negative.nargs, jnp.frompyfunc(lambda a, b: a + b, 2, 1).nargs),
+    ]
+
+
+def integers_out_of_range():
+    i = jnp.array([-9, -1, 2, 9])
+    return [
+        jnp.bincount(i),
+        *jnp.unravel_index(i, (2, 2)),
+        *jax.jit(lambda v: jnp.unravel_index(v, (2, 2)))(i),
+    ]
+
+
 def types_of_places():
     found = []
     for wide in (False, True):

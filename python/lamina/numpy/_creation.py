@@ -198,9 +198,9 @@ def arange(
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
-    for v in (start, stop, step):
+    for name, v in (("start", start), ("stop", stop), ("step", step)):
         if isinstance(v, Tensor) and not _core.forceable(v):
-            raise TypeError("arange needs known numbers: its length depends on them")
+            raise TypeError(f"arange needs known numbers: the length of the result depends on its {name}")
     wide = [
         v.dtype.name for v in (start, stop, step) if getattr(v, "ndim", None) == 0 and not _core.is_number(v)
     ]

@@ -118,7 +118,10 @@ def promote_types(a: Any, b: Any) -> dtypes.DType:
 
 
 def result_type(*args: Any) -> dtypes.DType:
-    """The element type of an operation on arrays, numbers and types; Python numbers yield to the others."""
+    """The element type of an operation on arrays, numbers and types; Python numbers yield to the others.
+
+    None is the default float, as in NumPy.
+    """
     if not args:
         raise ValueError("result_type needs at least one argument")
     name, weak = _type_of(args[0])
@@ -128,6 +131,8 @@ def result_type(*args: Any) -> dtypes.DType:
 
 
 def _type_of(x: Any) -> tuple[str, bool]:
+    if x is None:
+        return _core.default_types()[0], False
     if isinstance(x, ShapeDtype):
         return x.dtype.name, x.weak_type
     number_or_list = isinstance(x, (Tensor, bool, int, float, complex, list, tuple))

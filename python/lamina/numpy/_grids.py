@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lamina import _core
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.numpy._creation import arange, linspace, meshgrid
@@ -14,6 +15,9 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 def _range(key: slice, what: str) -> Tensor:
     """The numbers of start:stop:step; with an imaginary step nj, n numbers with both ends. None without any of them."""
+    for part in ("start", "stop", "step"):
+        if isinstance(v := getattr(key, part), Tensor) and not _core.forceable(v):
+            raise TypeError(f"{what}: the {part} of a slice must be known, since the length depends on it")
     start = 0 if key.start is None else key.start
     step = 1 if key.step is None else key.step
     if key.stop is None and (key.start is not None or key.step is not None):

@@ -209,6 +209,8 @@ def tensordot(
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
     x, y = map(to_tensor, as_operands(a, b))
     if not is_several(axes):
+        if not hasattr(axes, "__index__"):
+            raise TypeError(f"tensordot: axes is an integer or a pair of integers or lists, not {axes!r}")
         axes = operator.index(axes)
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ValueError(
@@ -216,9 +218,15 @@ def tensordot(
             )
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
+        if len(axes) != 2:
+            raise TypeError(f"tensordot: axes is an integer or a pair of integers or lists, not {axes!r}")
+        if not all(is_several(s) or hasattr(s, "__index__") for s in axes):
+            raise TypeError(f"tensordot: each of the two axes is an integer or a list of them, not {axes!r}")
         left, right = (list(s) if is_several(s) else [s] for s in axes)
+        if len(left) != len(right):
+            raise ValueError(f"tensordot: {len(left)} axes of a and {len(right)} of b are no pairs")
         left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
-    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
+    if any(x.shape[i] != y.shape[j] for i, j in zip(left, right)):
         raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")
     return dot_general(x, y, (left, right), ((), ()), preferred_element_type, precision)
 

@@ -220,7 +220,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     The default of `rtol` is max(m, n) times the machine epsilon. The derivative is that at constant rank.
     """
     if rtol is not None and rcond is not None:
-        raise ValueError("pinv: rtol and rcond are the same; give one of them")
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
     (x,), wanted = lax_linalg.matrices("pinv", a)
     limit = to_tensor(_cutoff(x, rcond if rtol is None else rtol))
     limit = limit.astype(real(x).dtype if x.dtype.kind == "c" else x.dtype)
@@ -448,9 +448,7 @@ def cond(x: Any, p: Any = None) -> Tensor:
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Tensor:
     """How many singular values exceed rtol times the largest one, or `tol`."""
     if rtol is not None and tol is not None:
-        raise ValueError(
-            "matrix_rank: rtol is a share of the largest singular value and tol a value; give one of them"
-        )
+        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
     t = to_tensor(M)
     if t.ndim < 2:
         return _reductions.any(t != 0).astype(default_int())

@@ -29,6 +29,7 @@ from lamina_as_jax import (
     keys,
     linear_util,
     messages,
+    numpy_rules,
     primitives,
     pullbacks,
     rnn,
@@ -273,6 +274,7 @@ def _jax() -> None:
 
 def _numpy() -> None:
     own = {**strictness.products(lnp), **scalars.table(), **keys.numpy_names(), "finfo": adapters.finfo}
+    own.update(numpy_rules.NUMPY)
     own["einsum"] = strictness.asking(adapters.einsum)
     own["einsum_path"] = adapters.einsum_path
     own.update(vectorize=adapters.making(lnp.vectorize))
@@ -298,7 +300,7 @@ def _numpy() -> None:
     own.update(__array_namespace_info__=array_api.Info)
     _put("jax.numpy", [lnp], own)
     _put("jax.numpy.linalg", [lnp.linalg])
-    _put("jax.numpy.fft", [lnp.fft])
+    _put("jax.numpy.fft", [lnp.fft], numpy_rules.FFT)
 
 
 def _primitives() -> dict[str, Any]:

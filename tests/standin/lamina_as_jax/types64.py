@@ -19,6 +19,7 @@ from lamina._objects import BUILTIN
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe as described
 from lamina._tensor import to_tensor
+from lamina.numpy import _grids
 
 from lamina_as_jax import messages
 
@@ -404,10 +405,10 @@ def _method(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_OPERATORS = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
-    "rshift",
-)  # fmt: skip
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod", "pow": "**",
+    "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
 _READ = (
     "__array__",
     "__bool__",
@@ -419,7 +420,24 @@ _READ = (
     "tolist",
     "block_until_ready",
 )
-_COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def _operator(f: Callable[..., Any], sign: str, reflected: bool) -> Callable[..., Any]:
+    """As `_method`, for operators. TypeError for a container beside the array; a class of a user's own may take both."""
+    for_users = wrapped(f)
+
+    @functools.wraps(f)
+    def call(x: Tensor, other: Any, *modulus: Any) -> Any:
+        if _asked_by_lamina():
+            return f(x, other, *modulus)
+        if type(other) in (list, tuple, set, dict):
+            names = ["ArrayImpl", type(other).__name__]
+            left, right = reversed(names) if reflected else names
+            raise TypeError(f"unsupported operand type(s) for {sign}: '{left}' and '{right}'")
+        return for_users(x, other, *modulus)
+
+    return call
 
 
 def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -546,18 +564,19 @@ def _shown_array(x: Tensor) -> str:
 
 def install() -> None:
     """Gives the methods of arrays the same types."""
-    names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
     enable(_State.x64)
     Tensor.__array_ufunc__ = _numpys_ufunc(_method(Tensor.__array_ufunc__))
     Tensor.__array_function__ = _numpys_function
-    names += ["__neg__", "__pos__", "__invert__", "__abs__"]
+    signs = {f"__{p}{n}__": (s, p == "r") for n, s in _OPERATORS.items() for p in ("", "r")}
+    signs |= {f"__{n}__": (s, False) for n, s in _COMPARISONS.items()}
+    names = [*signs, "__neg__", "__pos__", "__invert__", "__abs__"]
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
     ]
     for name in names:
         method = getattr(Tensor, name, None)
         if method is not None:
-            setattr(Tensor, name, _method(method))
+            setattr(Tensor, name, _operator(method, *signs[name]) if name in signs else _method(method))
     for name in ("__int__", "__float__", "__complex__"):
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
     Tensor.__getitem__ = _indexed(Tensor.__getitem__)
@@ -565,6 +584,8 @@ def install() -> None:
     Tensor.__setitem__ = _fixed(Tensor.__setitem__)
     for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
         setattr(_indexing.AtKey, name, messages.telling(_updating(getattr(_indexing.AtKey, name))))
+    for kind in (_grids._Grid, _grids._Joined):
+        kind.__getitem__ = messages.telling(kind.__getitem__)
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     Tensor.__round__ = _rounded(Tensor.__round__)

@@ -124,9 +124,11 @@ def fiedler_companion(a: Any) -> Tensor:
     (v,) = promote_inexact(a)
     if v.ndim < 1:
         raise ValueError(f"fiedler_companion needs coefficients, not {describe(v)}")
+    if v.shape[-1] == 0:
+        raise ValueError(f"fiedler_companion needs a leading coefficient, and there is none in {describe(v)}")
     n = v.shape[-1] - 1
     if n < 1:
-        return zeros((*v.shape[:-1], 0, 0) if v.ndim > 1 else (0,), v.dtype)
+        return zeros((*v.shape[:-1], 0, 0), v.dtype)
     v = v / getitem(v, (Ellipsis, slice(0, 1)))
     if n == 1:
         return reshape(-getitem(v, (Ellipsis, 1)), (*v.shape[:-1], 1, 1))
@@ -146,6 +148,8 @@ def fiedler_companion(a: Any) -> Tensor:
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Tensor:
     """The matrix m with m @ v = convolve(a, v, mode) for vectors v of n elements."""
+    if to_tensor(a).ndim == 0:
+        raise ValueError(f"convolution_matrix needs a vector, not a number: {a!r}")
     v, n = _vector(a, "convolution_matrix"), operator.index(n)
     if n <= 0:
         raise ValueError(f"convolution_matrix: n is at least 1, not {n}")
