@@ -57,6 +57,7 @@ REASONS = {
     ("numpy.einsum", "optimize"): "no number depends on it",
     ("numpy.einsum_path", "optimize"): "JAX's name of NumPy's default",
     **{("numpy." + n, "casting"): _CAST for n in ("concat", "concatenate", "stack", "vstack", "hstack")},
+    ("nn.scaled_matmul", "preferred_element_type"): _SAME,
     ("numpy.empty_like", "shape"): _LIKE,
     ("numpy.full_like", "shape"): _LIKE,
     ("numpy.ones_like", "shape"): _LIKE,
