@@ -20,8 +20,7 @@
 
 #include "hlo/reference_conv.h"
 #include "hlo/reference_dot.h"
-#include "jit/cpu/gemm.h"
-#include "jit/cpu/gemm_source.h"
+#include "jit/cpu/convolution_call.h"
 
 namespace lamina::jit {
 
@@ -53,41 +52,43 @@ std::optional<LanePlan> plan_lanes(const hlo::ConvShape& shape, int64_t lanes, i
                                    int64_t threads);
 
 template <typename T, typename Out, typename Store>
-class LaneConvolution {
+class LaneConvolution : private ConvolutionCall<T, Out, Store> {
+  using Call = ConvolutionCall<T, Out, Store>;
+
  public:
-  LaneConvolution(const LanePlan& plan, hlo::DType in, const hlo::ConvShape& shape, const void* input,
-                  const void* filter, Out* output, const KernelContext& context, Store store)
-      : plan_(plan),
-        in_(in),
-        shape_(shape),
-        input_(static_cast<const char*>(input)),
-        filter_(static_cast<const char*>(filter)),
-        output_(output),
-        context_(context),
-        kernels_(gemm_kernels<T>(usable_isa(context.isa))),
-        store_(store) {}
+  template <typename... Arguments>
+  explicit LaneConvolution(const LanePlan& plan, const Arguments&... arguments)
+      : Call(arguments...), plan_(plan) {}
 
   absl::Status run() {
     list_places();
-    const int64_t per_task = ceil_div(plan_.elements(), kLine) * kLine;
-    absl::StatusOr<BufferRef> buffer =
-        context_.scratch->allocate(per_task * plan_.tasks * static_cast<int64_t>(sizeof(T)) + 64);
-    if (!buffer.ok()) return buffer.status();
-    T* const scratch = at_line(static_cast<T*>(pointer((*buffer)->address())));
+    const int64_t per_task = aligned(plan_.elements());
     const int64_t strips = plan_.strips(), items = plan_.blocks * plan_.images * strips;
-    context_.parallel(plan_.tasks, [&](int64_t task) {
-      Part part(plan_, scratch + task * per_task);
-      for (int64_t i = items * task / plan_.tasks; i < items * (task + 1) / plan_.tasks; ++i) {
-        part.set_block(i / strips / plan_.images);
-        make(part, i / strips % plan_.images, i % strips * plan_.lines);
-        if (context_.cancelled()) return;
-      }
+    return with_scratch(per_task * plan_.tasks, [&](T* scratch) {
+      context_.parallel(plan_.tasks, [&](int64_t task) {
+        Part part(plan_, scratch + task * per_task);
+        for (int64_t i = items * task / plan_.tasks; i < items * (task + 1) / plan_.tasks; ++i) {
+          part.set_block(i / strips / plan_.images);
+          make(part, i / strips % plan_.images, i % strips * plan_.lines);
+          if (context_.cancelled()) return;
+        }
+      });
     });
-    return context_.cancelled() ? absl::CancelledError("a convolution was interrupted") : absl::OkStatus();
   }
 
  private:
-  static constexpr int64_t kLine = 64 / sizeof(T);
+  using Call::aligned;
+  using Call::context_;
+  using Call::filter_;
+  using Call::filter_offset;
+  using Call::group_stride;
+  using Call::in_;
+  using Call::input_;
+  using Call::kernels_;
+  using Call::output_;
+  using Call::shape_;
+  using Call::store_;
+  using Call::with_scratch;
 
   // What a task works in.
   struct Part {
@@ -220,8 +221,7 @@ class LaneConvolution {
   // Lines [first, last) of the padded input, counted from the start of the padding.
   void pack_input(const Part& part, int64_t image, int64_t first, int64_t last) const {
     const int64_t group0 = part.block * plan_.lanes, groups = groups_of(part.block);
-    const int64_t lane_stride = shape_.batch_groups > 1 ? shape_.output_batch() * shape_.input_batch_stride
-                                                        : plan_.features * shape_.input_feature_stride;
+    const int64_t lane_stride = group_stride();
     const int64_t data = group0 * lane_stride + image * shape_.input_batch_stride;
     const hlo::ConvDim& x = plan_.dims.back();
     const int64_t element = plan_.features * plan_.lanes;
@@ -264,14 +264,11 @@ class LaneConvolution {
     const int64_t lane_stride = plan_.columns * shape_.filter_output_stride;
     const hlo::ConvDim& x = plan_.dims.back();
     const int64_t term = plan_.columns * plan_.lanes;
-    const auto place = [](const hlo::ConvDim& d, int64_t w) {
-      return (d.reversed ? d.filter - 1 - w : w) * d.filter_stride;
-    };
     T* to = part.filter;
     const auto size = [&](size_t d) { return plan_.dims[d].filter; };
     each_run(tap0, tap1, size, [&](const std::vector<int64_t>& w, int64_t x0, int64_t x1) {
-      int64_t at = group0 * lane_stride + place(x, x0);
-      for (size_t d = 0; d < w.size(); ++d) at += place(plan_.dims[d], w[d]);
+      int64_t at = group0 * lane_stride + filter_offset(x, x0);
+      for (size_t d = 0; d < w.size(); ++d) at += filter_offset(plan_.dims[d], w[d]);
       for (int64_t f = 0; f < plan_.features; ++f)
         for (int64_t m = 0; m < plan_.columns; ++m)
           pack(to + (f * plan_.columns + m) * plan_.lanes, plan_.features * term, filter_,
@@ -312,14 +309,6 @@ class LaneConvolution {
   }
 
   const LanePlan& plan_;
-  const hlo::DType in_;
-  const hlo::ConvShape& shape_;
-  const char* const input_;
-  const char* const filter_;
-  Out* const output_;
-  const KernelContext& context_;
-  const GemmKernels<T>& kernels_;
-  const Store store_;
   std::vector<int32_t> positions_, terms_;
 };
 

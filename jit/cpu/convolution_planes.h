@@ -17,8 +17,7 @@
 
 #include "hlo/reference_conv.h"
 #include "hlo/reference_dot.h"
-#include "jit/cpu/gemm.h"
-#include "jit/cpu/gemm_source.h"
+#include "jit/cpu/convolution_call.h"
 #include "jit/cpu/padded_line.h"
 
 namespace lamina::jit {
@@ -52,44 +51,42 @@ extern template std::optional<PlanePlan> plan_planes(const hlo::ConvShape&, cons
                                                      int64_t);
 
 template <typename T, typename Out, typename Store>
-class PlaneConvolution {
+class PlaneConvolution : private ConvolutionCall<T, Out, Store> {
+  using Call = ConvolutionCall<T, Out, Store>;
+
  public:
-  PlaneConvolution(const PlanePlan& plan, hlo::DType in, const hlo::ConvShape& shape, const void* input,
-                   const void* filter, Out* output, const KernelContext& context, Store store)
-      : plan_(plan),
-        in_(in),
-        shape_(shape),
-        input_(static_cast<const char*>(input)),
-        filter_(static_cast<const char*>(filter)),
-        output_(output),
-        context_(context),
-        kernels_(gemm_kernels<T>(usable_isa(context.isa))),
-        store_(store) {}
+  template <typename... Arguments>
+  explicit PlaneConvolution(const PlanePlan& plan, const Arguments&... arguments)
+      : Call(arguments...), plan_(plan) {}
 
   absl::Status run() {
     const int64_t shared = aligned(shape_.groups() * plan_.columns * plan_.k);
     const int64_t planes = aligned(plan_.plane_elements(kernels_.lanes));
     const int64_t per_task = planes + aligned(plan_.columns * plan_.sums);
-    const int64_t bytes = (shared + per_task * plan_.tasks) * static_cast<int64_t>(sizeof(T)) + 64;
-    absl::StatusOr<BufferRef> buffer = context_.scratch->allocate(bytes);
-    if (!buffer.ok()) return buffer.status();
-    T* const scratch = at_line(static_cast<T*>(pointer((*buffer)->address())));
     find_offsets();
-    context_.parallel(shape_.groups(), [&](int64_t group) {
-      if (!context_.cancelled()) pack_filters(scratch + group * plan_.columns * plan_.k, group);
+    return with_scratch(shared + per_task * plan_.tasks, [&](T* scratch) {
+      context_.parallel(shape_.groups(), [&](int64_t group) {
+        if (!context_.cancelled()) pack_filters(scratch + group * plan_.columns * plan_.k, group);
+      });
+      context_.parallel(plan_.tasks, [&](int64_t task) {
+        T* const mine = scratch + shared + task * per_task;
+        run_task(task, scratch, mine, mine + planes);
+      });
     });
-    context_.parallel(plan_.tasks, [&](int64_t task) {
-      T* const mine = scratch + shared + task * per_task;
-      run_task(task, scratch, mine, mine + planes);
-    });
-    return context_.cancelled() ? absl::CancelledError("a convolution was interrupted") : absl::OkStatus();
   }
 
  private:
-  static int64_t aligned(int64_t elements) {
-    constexpr int64_t kLine = 64 / sizeof(T);
-    return ceil_div(elements, kLine) * kLine;
-  }
+  using Call::aligned;
+  using Call::context_;
+  using Call::filter_;
+  using Call::filter_offset;
+  using Call::in_;
+  using Call::input_of;
+  using Call::kernels_;
+  using Call::output_;
+  using Call::shape_;
+  using Call::store_;
+  using Call::with_scratch;
 
   // How far each term lies from a position's first one.
   void find_offsets() {
@@ -119,8 +116,7 @@ class PlaneConvolution {
       for (int64_t wy = 0; wy < y.filter; ++wy)
         for (int64_t wx = 0; wx < x.filter; ++wx) {
           const int64_t at = (group * plan_.columns + first) * shape_.filter_output_stride +
-                             (y.reversed ? y.filter - 1 - wy : wy) * y.filter_stride +
-                             (x.reversed ? x.filter - 1 - wx : wx) * x.filter_stride;
+                             filter_offset(y, wy) + filter_offset(x, wx);
           StridedSource<T>{filter_ + at * hlo::byte_size(in_), in_, shape_.filter_output_stride,
                            shape_.filter_input_stride}
               .pack(&kernels_, to, rows, 0, rows, 0, plan_.features);
@@ -191,10 +187,7 @@ class PlaneConvolution {
     for (int64_t item = items * task / plan_.tasks; item < items * (task + 1) / plan_.tasks; ++item) {
       const int64_t line0 = item % cuts * plan_.lines, line1 = std::min(plan_.y.output, line0 + plan_.lines);
       const int64_t image = item / cuts % batch, group = item / cuts / batch;
-      const int64_t from = shape_.batch_groups > 1 ? (group * batch + image) * shape_.input_batch_stride
-                                                   : group * plan_.features * shape_.input_feature_stride +
-                                                         image * shape_.input_batch_stride;
-      fill(planes, input_ + from * hlo::byte_size(in_), line0);
+      fill(planes, input_of(group, image), line0);
       accumulate(planes, filters + group * plan_.columns * plan_.k, line1 - line0, sums);
       if (context_.cancelled()) return;
       Out* const to =
@@ -205,14 +198,6 @@ class PlaneConvolution {
   }
 
   const PlanePlan& plan_;
-  const hlo::DType in_;
-  const hlo::ConvShape& shape_;
-  const char* const input_;
-  const char* const filter_;
-  Out* const output_;
-  const KernelContext& context_;
-  const GemmKernels<T>& kernels_;
-  const Store store_;
   std::vector<int32_t> offsets_;  // of the terms
 };
 

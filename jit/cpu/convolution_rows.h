@@ -19,8 +19,7 @@
 
 #include "hlo/reference_conv.h"
 #include "hlo/reference_dot.h"
-#include "jit/cpu/gemm.h"
-#include "jit/cpu/gemm_source.h"
+#include "jit/cpu/convolution_call.h"
 #include "jit/cpu/padded_line.h"
 
 namespace lamina::jit {
@@ -123,65 +122,56 @@ class PaddedLines {
 };
 
 template <typename T, typename Out, typename Store>
-class RowConvolution {
+class RowConvolution : private ConvolutionCall<T, Out, Store> {
+  using Call = ConvolutionCall<T, Out, Store>;
+
  public:
-  RowConvolution(const RowPlan& plan, hlo::DType in, const hlo::ConvShape& shape, const void* input,
-                 const void* filter, Out* output, const KernelContext& context, Store store)
-      : plan_(plan),
-        in_(in),
-        shape_(shape),
-        input_(static_cast<const char*>(input)),
-        filter_(static_cast<const char*>(filter)),
-        output_(output),
-        context_(context),
-        kernels_(gemm_kernels<T>(usable_isa(context.isa))),
-        store_(store) {}
+  template <typename... Arguments>
+  explicit RowConvolution(const RowPlan& plan, const Arguments&... arguments)
+      : Call(arguments...), plan_(plan) {}
 
   absl::Status run() {
     const int64_t packed = plan_.panels() * plan_.nr * plan_.chunk;
     const int64_t shared = plan_.across ? 0 : aligned(shape_.groups() * packed);
     const int64_t lines = aligned(plan_.slots * plan_.line_elements()), sums = aligned(plan_.sum_elements());
     const int64_t per_task = lines + sums + (plan_.across ? aligned(packed) : 0);
-    const int64_t bytes = (shared + per_task * plan_.tasks) * static_cast<int64_t>(sizeof(T)) + 64;
-    absl::StatusOr<BufferRef> buffer = context_.scratch->allocate(bytes);
-    if (!buffer.ok()) return buffer.status();
-    T* const scratch = at_line(static_cast<T*>(pointer((*buffer)->address())));
-    if (!plan_.across) {
-      const int64_t panels = plan_.panels(), pieces = ceil_div(plan_.k, kPackedTerms);
-      context_.parallel(shape_.groups() * panels * pieces, [&](int64_t i) {
-        if (context_.cancelled()) return;
-        const int64_t k0 = i % pieces * kPackedTerms, panel = i / pieces % panels,
-                      group = i / pieces / panels;
-        pack_filters(scratch + (group * panels + panel) * plan_.k * plan_.nr + k0 * plan_.panel_width(panel),
-                     group, panel, k0, std::min(plan_.k, k0 + kPackedTerms));
+    return with_scratch(shared + per_task * plan_.tasks, [&](T* scratch) {
+      if (!plan_.across) {
+        const int64_t panels = plan_.panels(), pieces = ceil_div(plan_.k, kPackedTerms);
+        context_.parallel(shape_.groups() * panels * pieces, [&](int64_t i) {
+          if (context_.cancelled()) return;
+          const int64_t k0 = i % pieces * kPackedTerms, panel = i / pieces % panels,
+                        group = i / pieces / panels;
+          pack_filters(
+              scratch + (group * panels + panel) * plan_.k * plan_.nr + k0 * plan_.panel_width(panel), group,
+              panel, k0, std::min(plan_.k, k0 + kPackedTerms));
+        });
+      }
+      context_.parallel(plan_.tasks, [&](int64_t task) {
+        T* const mine = scratch + shared + task * per_task;
+        PaddedLines<T> padded(plan_, shape_, kernels_, in_, mine);
+        if (plan_.across)
+          run_across(task, padded, mine + lines, mine + lines + sums);
+        else
+          run_along(task, padded, mine + lines, scratch);
       });
-    }
-    context_.parallel(plan_.tasks, [&](int64_t task) {
-      T* const mine = scratch + shared + task * per_task;
-      PaddedLines<T> padded(plan_, shape_, kernels_, in_, mine);
-      if (plan_.across)
-        run_across(task, padded, mine + lines, mine + lines + sums);
-      else
-        run_along(task, padded, mine + lines, scratch);
     });
-    return context_.cancelled() ? absl::CancelledError("a convolution was interrupted") : absl::OkStatus();
   }
 
  private:
+  using Call::aligned;
+  using Call::context_;
+  using Call::filter_;
+  using Call::filter_offset;
+  using Call::in_;
+  using Call::input_of;
+  using Call::kernels_;
+  using Call::output_;
+  using Call::shape_;
+  using Call::store_;
+  using Call::with_scratch;
+
   static constexpr int64_t kPackedTerms = 512;  // per task of packing
-
-  static int64_t aligned(int64_t elements) {
-    constexpr int64_t kLine = 64 / sizeof(T);
-    return ceil_div(elements, kLine) * kLine;
-  }
-
-  const char* input_of(int64_t group, int64_t image) const {
-    const int64_t at =
-        shape_.batch_groups > 1
-            ? (group * shape_.output_batch() + image) * shape_.input_batch_stride
-            : group * plan_.features * shape_.input_feature_stride + image * shape_.input_batch_stride;
-    return input_ + at * hlo::byte_size(in_);
-  }
 
   // Terms [k0, k1) of a panel: dst[k - k0][column], columns past the last are zeros.
   void pack_filters(T* dst, int64_t group, int64_t panel, int64_t k0, int64_t k1) const {
@@ -191,9 +181,7 @@ class RowConvolution {
     const hlo::ConvDim &y = plan_.y, &x = plan_.x;
     const int64_t first = (group * plan_.columns + panel * plan_.nr) * shape_.filter_output_stride;
     const auto source = [&](int64_t wy, int64_t wx, int64_t f, int64_t k_stride) {
-      const int64_t at = first + (y.reversed ? y.filter - 1 - wy : wy) * y.filter_stride +
-                         (x.reversed ? x.filter - 1 - wx : wx) * x.filter_stride +
-                         f * shape_.filter_input_stride;
+      const int64_t at = first + filter_offset(y, wy) + filter_offset(x, wx) + f * shape_.filter_input_stride;
       return StridedSource<T>{filter_ + at * hlo::byte_size(in_), in_, shape_.filter_output_stride, k_stride};
     };
     for (int64_t k = k0; k < k1;) {
@@ -351,14 +339,6 @@ class RowConvolution {
   }
 
   const RowPlan& plan_;
-  const hlo::DType in_;
-  const hlo::ConvShape& shape_;
-  const char* const input_;
-  const char* const filter_;
-  Out* const output_;
-  const KernelContext& context_;
-  const GemmKernels<T>& kernels_;
-  const Store store_;
 };
 
 }  // namespace lamina::jit

@@ -208,9 +208,9 @@ def tensordot(
 ) -> Tensor:
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
     x, y = map(to_tensor, as_operands(a, b))
+    if len(axes) != 2 if is_several(axes) else not hasattr(axes, "__index__"):
+        raise TypeError(f"tensordot: axes is an integer or a pair of integers or lists, not {axes!r}")
     if not is_several(axes):
-        if not hasattr(axes, "__index__"):
-            raise TypeError(f"tensordot: axes is an integer or a pair of integers or lists, not {axes!r}")
         axes = operator.index(axes)
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ValueError(
@@ -218,8 +218,6 @@ def tensordot(
             )
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
-        if len(axes) != 2:
-            raise TypeError(f"tensordot: axes is an integer or a pair of integers or lists, not {axes!r}")
         if not all(is_several(s) or hasattr(s, "__index__") for s in axes):
             raise TypeError(f"tensordot: each of the two axes is an integer or a list of them, not {axes!r}")
         left, right = (list(s) if is_several(s) else [s] for s in axes)
