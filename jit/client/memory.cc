@@ -269,6 +269,7 @@ absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
   Buffer* block = free_[static_cast<size_t>(size_class)];
   if (block) {
     free_[static_cast<size_t>(size_class)] = block->next_;
+    used_[static_cast<size_t>(size_class)] = ++uses_;
     ++counts_.cache_hits;
     order_after_uses(*block);
   } else {
@@ -379,11 +380,26 @@ Buffer* Memory::with(Buffer* list, Buffer* block) const {
 }
 
 bool Memory::push_shared(Buffer* block) {
-  const int64_t cached = held_ - live_locked();
-  if (keeping_ == Keeping::kNone || cached > std::max(kCacheFloor, peak_locked()) || held_ > limit_)
-    return false;
-  Buffer*& list = free_[static_cast<size_t>(block->size_class_)];
-  list = with(list, block);
+  if (keeping_ == Keeping::kNone || held_ > limit_) return false;
+  // Blocks that nothing asks for any more would otherwise keep those out that every run takes and gives back.
+  const int64_t live = live_locked(), most = std::max(kCacheFloor, peak_locked());
+  while (held_ - live > most)
+    if (!free_oldest(block->size_class_)) return false;
+  const auto size_class = static_cast<size_t>(block->size_class_);
+  free_[size_class] = with(free_[size_class], block);
+  used_[size_class] = ++uses_;
+  return true;
+}
+
+bool Memory::free_oldest(int but_of_class) {
+  int oldest = -1;
+  for (int c = 0; c < kClasses; ++c)
+    if (c != but_of_class && free_[static_cast<size_t>(c)] &&
+        (oldest < 0 || used_[static_cast<size_t>(c)] < used_[static_cast<size_t>(oldest)]))
+      oldest = c;
+  if (oldest < 0) return false;
+  Buffer*& list = free_[static_cast<size_t>(oldest)];
+  free_block(std::exchange(list, list->next_));
   return true;
 }
 

@@ -3,8 +3,9 @@
 // Contract: blocks hold at least the bytes asked for; a request of 0 bytes gets a block too. Free blocks are
 // kept by size class (eight classes per power of two, so at most 1/8 is wasted) and handed out again newest
 // first: each thread keeps up to thread_blocks() of every class up to kThreadBytes, which it takes and gives
-// back without a lock; the rest is shared. Contents are unspecified. A memory is never destroyed. All
-// functions may be called from any thread; what a thread keeps goes back when it ends.
+// back without a lock; the rest is shared. As much is kept as was once live; beyond that the sizes that were
+// asked for longest ago make room for what comes back. Contents are unspecified. A memory is never destroyed.
+// All functions may be called from any thread; what a thread keeps goes back when it ends.
 //
 // Where work is enqueued to run later, the block of the lowest address comes first instead (but for long
 // lists, about), and threads keep kLaterBlocks at least: a loop whose results are its next arguments then has
@@ -137,7 +138,8 @@ class Memory {
   MemoryStats stats_locked();
   // The list with the block in its place.
   Buffer* with(Buffer* list, Buffer* block) const;
-  bool push_shared(Buffer* block);  // false: the cache is full
+  bool push_shared(Buffer* block);     // false: the cache is full
+  bool free_oldest(int but_of_class);  // a free block of the class used longest ago; false: there is none
   void free_block(Buffer* block);
   void trim_locked();
 
@@ -158,6 +160,9 @@ class Memory {
   int64_t changes_ = 0;          // of live_ by what threads do not keep
   MemoryStats counts_;           // without what threads count
   std::array<Buffer*, kClasses> free_{};
+  // When a free block of the class was last taken from there or put there, by a count of those events.
+  std::array<int64_t, kClasses> used_{};
+  int64_t uses_ = 0;
   ThreadCache* threads_ = nullptr;
 };
 

@@ -140,6 +140,24 @@ TEST_CASE("freed blocks are reused and counted", "[memory]") {
   CHECK(memory.stats().peak_bytes == Memory::block_bytes(1010));
 }
 
+TEST_CASE("sizes that nothing asks for any more make room for those in use", "[memory]") {
+  auto [source, memory] = Place();
+  constexpr int64_t kLarge = int64_t{200} << 20, kUsed = int64_t{5} << 20;
+  {
+    auto one = memory.allocate(kLarge), two = memory.allocate(kLarge + kLarge / 2);
+    REQUIRE((one.ok() && two.ok()));
+  }
+  const int64_t kept = memory.stats().cached_bytes;
+  CHECK(kept == memory.stats().peak_bytes);  // and not a block more
+  for (int i = 0; i < 10; ++i) REQUIRE(memory.allocate(kUsed).ok());
+  CHECK(memory.stats().system_blocks == 3);
+  CHECK(memory.stats().cache_hits == 9);
+  // The one of the two that was let go of first went; the other is still there.
+  CHECK(source.blocks == 2);
+  CHECK(memory.allocate(kLarge).ok());
+  CHECK(memory.stats().system_blocks == 3);
+}
+
 TEST_CASE("a thread keeps some small blocks of a size, and takes them again without the lock", "[memory]") {
   CHECK(Memory::thread_blocks(64) == 256);  // as many as small results of a program may be
   CHECK(Memory::thread_blocks(512) == 32);
