@@ -41,10 +41,13 @@ inline constexpr double kExpm1Single[] = {
     0x1.0000000000000p-1, 0x1.555554d64ced3p-3, 0x1.5554f224ff184p-5, 0x1.1111cb21aeeaep-7,
     0x1.6d4110c24e02fp-10, 0x1.9fbdd2c328697p-13,
 };
-// (2^r - 1 - r ln(2)) / r^2 for |r| <= 1/2, to 2^-28 of 2^r.
-inline constexpr double kExp2Single[] = {
-    0x1.ebfbdbbeb0a8fp-3, 0x1.c6af885ad2a10p-5, 0x1.3b2e0c2415543p-7, 0x1.5f03eab06cc9fp-10,
-    0x1.414ed8c0e048cp-13,
+// kExp for |r| <= ln(2)/32, to 2^-29 of exp(r).
+inline constexpr double kExpStep[] = {
+    0x1.00022169ce815p-1, 0x1.55563a3c36cbcp-3,
+};
+// (2^r - 1) / r for |r| <= 1/32, to 2^-29 of 2^r.
+inline constexpr double kExp2Step[] = {
+    0x1.62e43001dc629p-1, 0x1.ebfff7ff7c92bp-3, 0x1.c6ac674daf486p-5,
 };
 // (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
 inline constexpr double kLog[] = {
@@ -56,11 +59,9 @@ inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
 };
-// (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2).
-inline constexpr double kLogSingle[] = {
-    0x1.5555554c6073bp-2, -0x1.fffff2f287aa1p-3, 0x1.9999a71335a12p-3, -0x1.555c54f28073fp-3,
-    0x1.249688a87fe4dp-3, -0x1.fdfb819bdf7d6p-4, 0x1.c41b8c17988c8p-4, -0x1.b41169121523ap-4,
-    0x1.af581ec85fd64p-4, -0x1.fc06e23f24c52p-5,
+// (log(1+f) - f) / f^2, -0.0371 <= f <= 1/16, to 2^-27 of the logarithm.
+inline constexpr double kLogStep[] = {
+    -0x1.fffff9f60e26dp-2, 0x1.555871ef779f4p-2, -0x1.0040ebc2913e5p-2, 0x1.86fadc255038ap-3,
 };
 // as kLog, to 2^-58 of the logarithm, |s| <= 1/13.
 inline constexpr double kLogNear[] = {
@@ -71,6 +72,11 @@ inline constexpr double kLogNear[] = {
 inline constexpr double kLogNearTail[] = {
     0x1.9999999999e16p-2, 0x1.24924922b3477p-2, 0x1.c71c7ad04e5ddp-3, 0x1.7452f968af244p-3,
     0x1.40696b7846d33p-3,
+};
+// (log(1+f) - f + f^2/2) / f^3, -0.0371 <= f <= 1/16, to 2^-35 of the logarithm.
+inline constexpr double kLogCubic[] = {
+    0x1.55555553c60dcp-2, -0x1.fffffe5a74fbcp-3, 0x1.9999b12240884p-3, -0x1.5560fdfffa411p-3,
+    0x1.24b50298b7165p-3, -0x1.d7fb983653f2bp-4,
 };
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
 inline constexpr double kSin[] = {
@@ -143,17 +149,6 @@ inline constexpr double kErfcx[] = {
 inline constexpr double kErfNarrow[] = {
     -0x1.812746b035c88p-2, 0x1.ce2f21999ae06p-4, -0x1.b82cdf2015d8cp-6, 0x1.565aebd9745a3p-8,
     -0x1.bffdbd05f368fp-11, 0x1.f45c306eadc22p-14, -0x1.a9fc403d084bbp-17,
-};
-// the same, to 2^-27.
-inline constexpr double kErfSingle[] = {
-    -0x1.812746805ee52p-2, 0x1.ce2ec90ef633bp-4, -0x1.b81289a06708bp-6, 0x1.5398b074787b9p-8,
-    -0x1.82c13b332049cp-11,
-};
-// -log(erfc(x)) / x - 1.6875 for 0.65 <= x <= 4.
-inline constexpr double kLogErfcSingle[] = {
-    -0x1.1e421ae17a0f6p-1, 0x1.45df160023185p-1, 0x1.a6bcea172c701p-4, -0x1.44b3f1dfef189p-6,
-    0x1.cb1383d1b737fp-12, 0x1.6739109fe7d03p-10, -0x1.2e83f1b8f5d28p-11, 0x1.170f9ba673eeep-13,
-    -0x1.3df930be3c34fp-16, 0x1.a3c483d8c8ba4p-20, -0x1.ecfc27602d891p-25,
 };
 // as kErfcx, 0 <= x <= 10.1, to 2^-36.
 inline constexpr double kErfcxNarrow[] = {

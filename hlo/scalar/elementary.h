@@ -7,7 +7,10 @@
 #ifndef LAMINA_HLO_SCALAR_ELEMENTARY_H_
 #define LAMINA_HLO_SCALAR_ELEMENTARY_H_
 
+#include <optional>
+
 #include "hlo/scalar/math.h"
+#include "hlo/scalar/tables.h"
 
 namespace lamina::hlo::scalar {
 
@@ -89,11 +92,23 @@ inline SinglePower single_power(Scalar x, double per, int more = 0) {
   const Scalar counted = fma(x, per, biased);
   return {counted - biased, bitcast(to_bits(counted) << 23, DType::kF32)};
 }
-// In f32: exp(x) = (1 + reduced + tail) * 2^n for |x.hi| <= 110 and n near x / log(2).
-struct SingleExpParts {
-  Scalar reduced, tail;
+// In f32: x * per rounded to the integer n, and two powers with the product 2^(n / 2^steps), that exponent
+// rounded down and at most 250 in size, so that of two products with a number near 1 only the second rounds.
+// The low bits of 1.5 * 2^23 + (n + 254 * 2^steps), `counted`, hold the sum of two biased exponents, above
+// the `steps` of n.
+struct SplitPower {
+  Scalar n, first, second, counted;
 };
-SingleExpParts single_exp_parts(Sum x, Scalar n);
+SplitPower split_power(Scalar x, double per, int steps);
+inline Scalar scale(Scalar x, const SplitPower& by) { return x * by.first * by.second; }
+
+// In f32: exp(x + low) = (step + rest) * 2^..., for |x| <= 110 and a `low` of a few units of x's last place;
+// 1 <= step < 2, |rest| <= step / 40. Good to 2^-28.
+struct SteppedExp {
+  Scalar step, rest;
+  SplitPower power;
+};
+SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low = {});
 
 // log(v) + more * log(2) for a positive normal v.hi.
 Sum log_sum(Sum v, ScalarOrNumber more = 0.0);
@@ -128,6 +143,14 @@ inline Scalar single_quotient(Sum a, Sum b, std::span<const double> guess) {
   const Scalar inverse = single_inverse(b.hi, guess), q = a.hi * inverse;
   return fma(fma(-q, b.hi, a.hi) + fma(-q, b.lo, a.lo), inverse, q);
 }
+
+// In f32: the piece of 0 <= a <= top. The function at a is value + t * slope, t = a - center.
+struct Piece {
+  Scalar center, value, t, slope;
+};
+Piece piece_at(const Pieces& pieces, Scalar a);
+// The odd function that `pieces` cuts up, at x (NaN stays).
+Scalar odd_piecewise(const Pieces& pieces, Scalar x);
 
 // angle of the point (x, y), both finite parts given as magnitudes: atan(y / x) in [0, pi/2].
 Sum atan_ratio(Sum y, Sum x);

@@ -26,50 +26,32 @@ Scalar exp_rest(Sum r) {
 // The rules of f32 below use f32 alone, so that a vector holds twice as many and no GPU is slow at it; what
 // the last steps lose to rounding is carried along.
 
-// x * per rounded to the integer n, |n| <= 250, and two powers with the product 2^n, so that of two products
-// with a number near 1 only the second rounds. The low bits of 1.5 * 2^23 + (n + 254) hold the sum of two
-// biased exponents.
-struct SplitPower {
-  Scalar n, first, second;
-};
-SplitPower split_power(Scalar x, double per) {
-  constexpr double kBoth = 0x1.8p23 + 254;
-  const Scalar counted = fma(x, per, kBoth), both = to_bits(counted);
-  const auto power = [](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
-  return {counted - kBoth, power(both >> 1), power((both + 1) >> 1)};
-}
-Scalar scale(Scalar x, const SplitPower& by) { return x * by.first * by.second; }
-
 // ln(2) to 15 bits, so that its product with n is exact, and the rest.
 constexpr double kLn2TopSingle = 0x1.62e4p-1, kLn2RestSingle = 0x1.7f7d1cp-20;
 
-// `low`: what is to be added to x - n ln(2) as kLn2TopSingle has it.
-SingleExpParts single_exp_parts_of(Scalar x, Scalar n, Scalar low) {
-  const Sum r = fast_two_sum(fma(n, -kLn2TopSingle, x), low);
-  return {r.hi, fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo)};
-}
-// 1 + reduced + tail.
-Sum one_more(const SingleExpParts& e) {
-  const Sum one = fast_two_sum(constant(e.reduced, 1), e.reduced);
-  return {one.hi, one.lo + e.tail};
+// The factor 2^(n mod 16 / 16) is looked up; `rest` is what the other adds to 1.
+SteppedExp with_step(const SplitPower& power, Scalar rest) {
+  const Scalar step = lookup(power.counted, kExpSteps);
+  return {step, fma(step, rest, lookup(power.counted, kExpSteps + 1)), power};
 }
 
-Scalar exponential_f32(Scalar x0) {
-  const Scalar x = limit(x0, -110, 100);
-  const SplitPower power = split_power(x, kLog2e);
-  return scale(value(one_more(single_exp_parts_of(x, power.n, power.n * -kLn2RestSingle))), power);
+Scalar exponential_f32(Scalar x) {
+  const SteppedExp e = stepped_exp(limit(x, -110, 100));
+  return scale(e.step + e.rest, e.power);
 }
 
 Scalar exp2_f32(Scalar x0) {
-  constexpr double kLn2LowSingle = -0x1.05c61p-29;
   const Scalar x = limit(x0, -152, 130);
-  const SplitPower power = split_power(x, 1);
-  const Scalar f = x - power.n;
-  const Sum r = two_product(f, constant(f, kLn2));
-  const Scalar tail = fma(f * f, polynomial(f, kExp2Single), fma(f, kLn2LowSingle, r.lo));
-  return scale(value(one_more({r.hi, tail})), power);
+  const SplitPower power = split_power(x, 16, 4);
+  const Scalar r = fma(power.n, -0x1p-4, x);
+  const SteppedExp e = with_step(power, r * polynomial(r, kExp2Step));
+  return scale(e.step + e.rest, power);
 }
 
+// exp(x) = (1 + reduced + tail) * 2^n.
+struct SingleExpParts {
+  Scalar reduced, tail;
+};
 // exp(x - n ln(2)) - 1 where that counts by itself. The square in the tail is exact: twice the tail may be a
 // quarter of a result.
 SingleExpParts single_expm1_parts(Scalar x, Scalar n) {
@@ -92,26 +74,13 @@ Scalar expm1_f32(Scalar x0) {
 // e^-|x| and 1 make both sides: 1 / (1 + e) and e / (1 + e).
 Scalar logistic_f32(Scalar x) {
   const Scalar a = limit_above(abs(x), 104), negative = x < 0;
-  const SplitPower power = split_power(a, -kLog2e);
-  const Sum more = one_more(single_exp_parts_of(-a, power.n, power.n * -kLn2RestSingle));
-  const Sum e = fast_two_sum(more.hi, more.lo);
+  const SteppedExp steps = stepped_exp(-a);
+  const SplitPower& power = steps.power;
+  const Sum e = fast_two_sum(steps.step, steps.rest);
   const Sum bottom = fast_two_sum(constant(a, 1), scale(e.hi, power));
   const Sum top = select_sum(negative, e, sum_constant(a, 1, 0));
   const Scalar q = single_quotient(top, {bottom.hi, bottom.lo + scale(e.lo, power)}, kInverse);
   return select(negative, scale(q, power), q);
-}
-
-// (1 - e) / (1 + e) for e = exp(-2 |x|).
-Scalar tanh_f32(Scalar x) {
-  constexpr double kBiased = 0x1.8p23 + 127, kLeast = kBiased - 24;  // so 1 - 2^n is exact
-  const Scalar twice = limit_above(abs(x) * 2, 18.5), counted = fma(twice, -kLog2e, kBiased);
-  const Scalar bounded = select(counted < kLeast, kLeast, counted), n = bounded - kBiased;
-  const Scalar power = bitcast(to_bits(bounded) << 23, DType::kF32);
-  const SingleExpParts e = single_expm1_parts(-twice, n);
-  const Sum sum = fast_two_sum(1 - power, -(power * e.reduced));
-  const Sum top = fast_two_sum(sum.hi, fma(-power, e.tail, sum.lo));
-  const Sum bottom = fast_two_sum(constant(x, 2), -top.hi);
-  return with_sign_of(single_quotient(top, {bottom.hi, bottom.lo - top.lo}, kInverse), x);
 }
 
 Scalar exp2_f64(Scalar x0) {
@@ -267,8 +236,36 @@ Scalar power_of_two(Scalar n) {
   return bitcast(to_bits(biased) << constant_bits(to_bits(biased), 52), DType::kF64);
 }
 
-SingleExpParts single_exp_parts(Sum x, Scalar n) {
-  return single_exp_parts_of(x.hi, n, fma(n, -kLn2RestSingle, x.lo));
+SplitPower split_power(Scalar x, double per, int steps) {
+  const double biased = 0x1.8p23 + (254 << steps);
+  const Scalar sum = fma(x, per, biased), counted = to_bits(sum);
+  const Scalar both = counted >> steps;
+  const auto power = [](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
+  return {sum - biased, power(both >> 1), power((both + 1) >> 1), counted};
+}
+
+SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low) {
+  // ln(2) / 16 to 12 bits, so that its product with n is exact, and the rest.
+  constexpr double kStepTop = 0x1.62ep-5, kStepRest = 0x1.0bfbe8p-19;
+  const SplitPower power = split_power(x, 16 * kLog2e, 4);
+  const Scalar top = fma(power.n, -kStepTop, x);
+  const Scalar r = fma(power.n, -kStepRest, low ? top + *low : top);
+  return with_step(power, fma(r * r, polynomial(r, kExpStep), r));
+}
+
+Piece piece_at(const Pieces& pieces, Scalar a) {
+  const Scalar place = to_bits(fma(a, pieces.unit, pieces.start)) >> 21;
+  const auto row = [&](uint64_t k) { return lookup(place, pieces.first + k); };
+  const Scalar center = row(0), t = a - center;
+  Scalar slope = row(kPiecesTables - 1);
+  for (uint64_t k = kPiecesTables - 2; k >= 2; --k) slope = fma(slope, t, row(k));
+  return {center, row(1), t, slope};
+}
+
+Scalar odd_piecewise(const Pieces& pieces, Scalar x) {
+  const Scalar a = limit_above(abs(x), pieces.top);
+  const Piece p = piece_at(pieces, a);
+  return with_sign_of(fma(p.t, p.slope, select(p.center == 0, a, p.value)), x);
 }
 
 Scalar scale_by_power(Scalar x, Scalar n) {
@@ -326,7 +323,7 @@ Scalar logistic(Scalar x) {
 }
 Scalar tanh(Scalar x) {
   if (is_storage_float(x.type())) return by_half(tanh_f16, tanh_bf16, x);
-  return x.type() == DType::kF32 ? tanh_f32(x) : tanh_f64(x);
+  return x.type() == DType::kF32 ? odd_piecewise(kTanhPieces, x) : tanh_f64(x);
 }
 Scalar sinh(Scalar x) { return by_width(sinh_f64, sinh_narrow, x); }
 Scalar cosh(Scalar x) { return by_width(cosh_f64, cosh_narrow, x); }

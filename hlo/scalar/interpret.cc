@@ -10,6 +10,7 @@
 #include "hlo/scalar/kernels.h"
 #include "hlo/scalar/program.h"
 #include "hlo/scalar/schedule.h"
+#include "hlo/scalar/tables.h"
 
 namespace lamina::hlo {
 namespace {
@@ -23,6 +24,7 @@ struct SlotInstr {
   uint32_t out = 0;
   uint32_t in[3] = {0, 0, 0};
   uint32_t guarded = 0;
+  const void* table = nullptr;  // in place of in[1]
 };
 
 std::vector<Scheduled> schedule_of(const ScalarProgram& program) {
@@ -96,6 +98,7 @@ class PreparedProgram::Layout {
                           std::string(prim_name(instr.prim)) + " does not exist for these types");
       const int arity = prim_arity(instr.prim);
       for (int k = 0; k < arity; ++k) step.in[k] = slot_[instr.operands[k]];
+      if (instr.prim == Prim::lookup) step.table = scalar::table(instr.type, instr.imm);
       steps_.push_back(step);
       for (int k = 0; k < arity; ++k) {
         const uint32_t v = instr.operands[k];
@@ -129,7 +132,7 @@ class PreparedProgram::Layout {
       for (size_t i = 0; i < steps_.size(); ++i) {
         const SlotInstr& s = steps_[i];
         if (s.kernel)
-          s.kernel(at[s.out], at[s.in[0]], at[s.in[1]], at[s.in[2]], n);
+          s.kernel(at[s.out], at[s.in[0]], s.table ? s.table : at[s.in[1]], at[s.in[2]], n);
         else if (!std::memchr(at[s.in[0]], 1, static_cast<size_t>(n)))
           i += s.guarded;
       }

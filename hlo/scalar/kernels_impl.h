@@ -6,6 +6,7 @@
 
 #include "hlo/half.h"
 #include "hlo/scalar/kernels.h"
+#include "hlo/scalar/tables.h"
 
 namespace lamina::hlo::LAMINA_KERNEL_NAMESPACE {
 namespace {
@@ -350,6 +351,13 @@ LAMINA_KERNEL_TARGET void select_loop(void* out, const void* a, const void* b, c
     o[i] = p[i] != 0 ? t : f;
   }
 }
+// `b` is the table.
+LAMINA_KERNEL_TARGET void lookup_loop(void* out, const void* a, const void* b, const void*, int64_t count) {
+  auto* o = static_cast<float*>(out);
+  const auto* x = static_cast<const uint32_t*>(a);
+  const auto* table = static_cast<const float*>(b);
+  for (int64_t i = 0; i < count; ++i) o[i] = table[x[i] % scalar::kTableSize];
+}
 template <typename To, typename From>
 LAMINA_KERNEL_TARGET void convert_loop(void* out, const void* a, const void*, const void*, int64_t count) {
   auto* o = static_cast<To*>(out);
@@ -447,6 +455,8 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
       return find_convert(result, operand);
     case Prim::bitcast:
       return find_bitcast(result, operand);
+    case Prim::lookup:
+      return result == DType::kF32 && operand == DType::kU32 ? lookup_loop : nullptr;
     default:
       break;
   }

@@ -1,4 +1,6 @@
 // log and its family: log, log_plus_one, asinh, acosh, atanh, power.
+#include <optional>
+
 #include "hlo/scalar/coefficients.h"
 #include "hlo/scalar/elementary.h"
 
@@ -79,23 +81,52 @@ Scalar log_f64(Scalar x) {
   return with_log_specials(x, sum.hi + (sum.lo + rest));
 }
 
-// All in f32, so that a vector holds twice as many; log(1+f) = f - f^2/2 + f^3 Q(f), the first terms
-// compensated.
+// A positive normal v = m * 2^k with 11/16 <= m < 11/8, all in f32, so that a vector holds twice as many:
+// log(v) = k log(2) - log(c) + log(1 + f), where c is looked up and f = m c - 1 is exact. `base` is the first
+// two: its hi is exact, for the parts are multiples of 2^-16, and 0 or greater than f.
+struct LogSteps {
+  Scalar f, c, power;  // 2^k as a biased exponent in its place
+  Sum base;
+};
+LogSteps log_steps(Scalar v, std::optional<Scalar> more = {}) {
+  const Scalar bits = to_bits(v), shifted = bits - 0x3f300000;
+  const Scalar power = shifted & constant_bits(bits, 0xff800000u), fraction = bits - power;
+  const Scalar counted = convert_to(bitcast(shifted, DType::kS32) >> 23, DType::kF32);
+  const Scalar k = more ? counted + *more : counted, place = fraction >> 19, c = lookup(place, kLogSteps);
+  return {fma(bitcast(fraction, DType::kF32), c, -1),
+          c,
+          power,
+          {fma(k, 0x1.62e4p-1, lookup(place, kLogSteps + 1)),
+           fma(k, 0x1.7f7d1cp-20, lookup(place, kLogSteps + 2))}};
+}
+Scalar log_of_steps(const LogSteps& s, std::optional<Scalar> low = {}) {
+  const Sum sum = fast_two_sum(s.base.hi, s.f);
+  const Scalar rest = s.base.lo + (low ? sum.lo + *low : sum.lo);
+  return sum.hi + fma(s.f * s.f, polynomial(s.f, kLogStep), rest);
+}
+
+// One sign tells whether x is below `least` or no less than `end`; both are positive.
+Scalar is_outside(Scalar x, double least, double end) {
+  const Scalar bits = to_bits(x);
+  const Scalar outside = (bits - to_bits(constant(x, least))) | (to_bits(constant(x, end)) - 1 - bits);
+  return (outside & sign_mask(outside)) != 0;
+}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 Scalar log_f32(Scalar x) {
   const Scalar tiny = x < 0x1p-126;
-  const Scalar bits = to_bits(select(tiny, x * 0x1p23, x));
-  const Scalar shifted = bits + constant_bits(bits, 0x3f800000u - 0x3f3504f3u);
-  const Scalar m =
-      bitcast((shifted & constant_bits(bits, 0x007fffffu)) + constant_bits(bits, 0x3f3504f3u), DType::kF32);
-  const Scalar exponent = convert_to(bitcast(shifted >> 23, DType::kS32), DType::kF32);
-  const Scalar k = exponent - select(tiny, 127 + 23, constant(x, 127));
-  const Scalar f = m - 1;
-  const Sum square = two_product(f, f);
-  const Sum bent = fast_two_sum(f, -0.5 * square.hi);
-  const Scalar cubic = fma(square.hi * f, polynomial(f, kLogSingle), bent.lo);
-  const Scalar rest = fma(square.lo, -0.5, fma(k, 0x1.7f7d1cp-20, cubic));
-  const Sum sum = fast_two_sum(k * 0x1.62e4p-1, bent.hi);
-  return with_log_specials(x, sum.hi + (sum.lo + rest));
+  const Scalar any = log_of_steps(log_steps(select(tiny, x * 0x1p23, x), select(tiny, -23, constant(x, 0))));
+  return select_rare(is_outside(x, 0x1p-126, kInfinity), with_log_specials(x, any),
+                     log_of_steps(log_steps(x)));
+}
+
+Scalar log1p_f32(Scalar x) {
+  const Sum v = two_sum(constant(x, 1), x);
+  const LogSteps s = log_steps(v.hi);
+  const Scalar inverse = bitcast(to_bits(constant(x, 1)) - s.power, DType::kF32);
+  const Scalar lost = v.lo * (inverse * s.c);  // of f, so that of the logarithm it is lost / (1 + f), about
+  const Scalar usual = select(x == 0, x, log_of_steps(s, fma(-lost, s.f, lost)));
+  return select_rare(is_outside(v.hi, 0x1p-126, 0x1p126), with_log_specials(v.hi, log_of_steps(s)), usual);
 }
 
 Scalar log1p_f64(Scalar x) {
@@ -259,8 +290,22 @@ Scalar pow_narrow(Scalar x, Scalar y) {
   const Scalar v = select(usable, a, constant(a, 1));
   return with_pow_specials(x, y, pow_of_narrow(v, limit(y, -kPowTop, kPowTop)));
 }
+// v^y for a positive normal v, all in f32: the logarithm to 2^-33, its product with y as a sum.
+Scalar pow_of_normal_f32(Scalar v, Scalar y) {
+  const LogSteps s = log_steps(v);
+  const Sum square = two_product(s.f, s.f);
+  const Sum linear = fast_two_sum(s.base.hi, s.f), log = fast_two_sum(linear.hi, -0.5 * square.hi);
+  const Scalar cubic = square.hi * s.f;
+  const Scalar low = fma(cubic, polynomial(s.f, kLogCubic), fma(square.lo, -0.5, s.base.lo));
+  const Sum whole = fast_two_sum(log.hi, linear.lo + (log.lo + low));
+  const Sum p = two_product(whole.hi, y);
+  const Scalar limited = limit(p.hi, -110, 100);
+  const Scalar rest = select(limited == p.hi, fma(whole.lo, y, p.lo), constant(v, 0));
+  const SteppedExp e = stepped_exp(limited, rest);
+  return scale(e.step + e.rest, e.power);
+}
 Scalar pow_f32(Scalar x, Scalar y) {
-  return with_usual_pow(x, y, 0x1p-149, via_f64(pow_of_narrow, x, y), via_f64(pow_narrow, x, y));
+  return with_usual_pow(x, y, 0x1p-126, pow_of_normal_f32(x, y), via_f64(pow_narrow, x, y));
 }
 
 Scalar pow_integer(Scalar x, Scalar y) {
@@ -312,6 +357,7 @@ Scalar log(Scalar x) {
 }
 Scalar log_plus_one(Scalar x) {
   if (x.type() == DType::kBF16) return with_f32_arithmetic(log1p_bf16, x);
+  if (x.type() == DType::kF32) return log1p_f32(x);
   return by_width(log1p_f64, log1p_narrow, x);
 }
 Scalar asinh(Scalar x) { return by_width(asinh_f64, asinh_narrow, x); }

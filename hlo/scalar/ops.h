@@ -105,6 +105,10 @@ inline Scalar trunc(Scalar x) { return record(Prim::trunc, x.type(), x); }
 inline Scalar round_even(Scalar x) { return record(Prim::round_even, x.type(), x); }
 inline Scalar mul_high(Scalar a, Scalar b) { return record(Prim::mul_high, a.type(), a, b); }
 inline Scalar clz(Scalar a) { return record(Prim::count_leading_zeros, a.type(), a); }
+// Number `index` mod 16 of an f32 table (tables.h); `index` is u32.
+inline Scalar lookup(Scalar index, uint64_t table) {
+  return index.recorder()->emit(Prim::lookup, DType::kF32, std::array{index}, table);
+}
 inline Scalar is_nan(Scalar x) { return x != x; }
 inline Scalar nan_like(Scalar x) { return constant(x, std::numeric_limits<double>::quiet_NaN()); }
 inline Scalar infinity_like(Scalar x) { return constant(x, std::numeric_limits<double>::infinity()); }

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "hlo/scalar/tables.h"
+
 namespace lamina::hlo {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr PrimInfo kPrims[] = {
 int prim_arity(Prim p) { return kPrims[static_cast<int>(p)].arity; }
 const char* prim_name(Prim p) { return kPrims[static_cast<int>(p)].name; }
 
-std::string prim_fault(Prim prim, DType r, std::span<const DType> o) {
+std::string prim_fault(Prim prim, DType r, std::span<const DType> o, uint64_t imm) {
   auto no = [&](std::string_view why) {
     return std::string(prim_name(prim)).append(" of type ").append(info(r).name).append(": ").append(why);
   };
@@ -74,6 +76,9 @@ std::string prim_fault(Prim prim, DType r, std::span<const DType> o) {
       return same(0) && is_integer(r) ? "" : no("operands must be integers of the result's type");
     case Prim::mul_high:
       return same(0) && (r == DType::kU32 || r == DType::kU64) ? "" : no("operands must be u32 or u64");
+    case Prim::lookup:
+      if (o[0] != DType::kU32) return no("takes u32");
+      return scalar::table(r, imm) ? "" : no("no such table");
     case Prim::eq:
     case Prim::ne:
     case Prim::lt:

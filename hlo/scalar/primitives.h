@@ -10,7 +10,7 @@
 namespace lamina::hlo {
 
 // What is wrong with a primitive of this result type and these operand types; empty if it exists.
-std::string prim_fault(Prim prim, DType result, std::span<const DType> operands);
+std::string prim_fault(Prim prim, DType result, std::span<const DType> operands, uint64_t imm);
 
 }  // namespace lamina::hlo
 

@@ -7,6 +7,7 @@
 #include "hlo/scalar/kernels.h"
 #include "hlo/scalar/narrow.h"
 #include "hlo/scalar/primitives.h"
+#include "hlo/scalar/tables.h"
 
 namespace lamina::hlo {
 namespace {
@@ -31,8 +32,8 @@ bool is_commutative(Prim p) {
 
 }  // namespace
 
-bool prim_accepts(Prim prim, DType result, std::span<const DType> operands) {
-  return prim_fault(prim, result, operands).empty();
+bool prim_accepts(Prim prim, DType result, std::span<const DType> operands, uint64_t imm) {
+  return prim_fault(prim, result, operands, imm).empty();
 }
 
 std::string to_string(const ScalarProgram& program) {
@@ -51,11 +52,11 @@ std::string to_string(const ScalarProgram& program) {
     text += prim_name(instr.prim);
     for (int k = 0; k < prim_arity(instr.prim); ++k)
       absl::StrAppendFormat(&text, "%s%d", k ? ", %" : " %", instr.operands[k]);
-    if (instr.prim == Prim::constant) {
+    if (has_immediate(instr.prim)) {
       absl::StrAppendFormat(&text, " 0x%x", instr.imm);
-      if (instr.type == DType::kF64)
+      if (instr.prim == Prim::constant && instr.type == DType::kF64)
         absl::StrAppendFormat(&text, " (%.17g)", std::bit_cast<double>(instr.imm));
-      if (instr.type == DType::kF32)
+      if (instr.prim == Prim::constant && instr.type == DType::kF32)
         absl::StrAppendFormat(&text, " (%.9g)", std::bit_cast<float>(static_cast<uint32_t>(instr.imm)));
     }
     text += '\n';
@@ -117,10 +118,10 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
   if ((is_narrow(result) || is_narrow(types[0])) && prim != Prim::bitcast && !is_select(prim))
     return scalar::record_narrow(prim, result, operands);
   LAMINA_SCALAR_CHECK(
-      prim_accepts(prim, result, std::span(types).first(operands.size())),
+      prim_accepts(prim, result, std::span(types).first(operands.size()), imm),
       absl::StrFormat("%s of %s to %s", prim_name(prim), dtype_name(types[0]), dtype_name(result)));
 
-  ScalarInstr instr{.prim = prim, .type = result};
+  ScalarInstr instr{.prim = prim, .type = result, .imm = imm};
   bool foldable = true;
   for (size_t i = 0; i < operands.size(); ++i) {
     instr.operands[i] = operands[i].id();
@@ -137,7 +138,8 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     uint64_t folded = 0;
     for (size_t i = 0; i < operands.size(); ++i) values[i] = definition(instr.operands[i])->imm;
     const DType operand = is_select(prim) ? result : types[0];
-    find_kernel(prim, result, operand)(&folded, &values[0], &values[1], &values[2], 1);
+    const void* const second = prim == Prim::lookup ? scalar::table(result, imm) : &values[1];
+    find_kernel(prim, result, operand)(&folded, &values[0], second, &values[2], 1);
     return constant_bits(result, folded);
   }
   // One order of operands, which is the same wherever a function is recorded again: a constant may be older.

@@ -26,6 +26,8 @@ enum class Prim : uint8_t {
 #undef PRIM
 };
 
+// Whether ScalarInstr::imm counts.
+constexpr bool has_immediate(Prim p) { return p == Prim::constant || p == Prim::lookup; }
 // Takes (bool, T, T).
 constexpr bool is_select(Prim p) { return p == Prim::select || p == Prim::select_rare; }
 int prim_arity(Prim p);
@@ -36,7 +38,7 @@ struct ScalarInstr {
   Prim prim;
   DType type;  // of the result
   uint32_t operands[3] = {0, 0, 0};
-  uint64_t imm = 0;  // constant: the bits, zero-extended
+  uint64_t imm = 0;  // constant: the bits, zero-extended; lookup: the number of the table
   bool operator==(const ScalarInstr&) const = default;
 
   template <typename H>
@@ -76,8 +78,8 @@ class Scalar {
   DType type_ = DType::kF32;
 };
 
-// Whether `prim` exists for this result type and these operand types.
-bool prim_accepts(Prim prim, DType result, std::span<const DType> operands);
+// Whether `prim` exists for this result type, these operand types and this immediate.
+bool prim_accepts(Prim prim, DType result, std::span<const DType> operands, uint64_t imm = 0);
 
 // Records primitives with deduplication and constant folding (bits preserved), and drops dead code in
 // `finish`.

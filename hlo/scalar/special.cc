@@ -51,22 +51,6 @@ Scalar erfc_f64(Scalar x) {
                 select(x < 0, left, select(a <= 27.5, right, select(is_nan(x), x, constant(x, 0)))));
 }
 
-// 1 - e^-v, where v >= 1 is log(1/erfc): all in f32, so that a vector holds twice as many, with what v and
-// its exponential lose to rounding carried along. Within 0.75 ulp.
-Scalar erf_f32(Scalar x) {
-  constexpr double kFrom = 0.65, kTo = 4;  // beyond, the result rounds to 1
-  constexpr double kSlope = 1.6875;        // near v's own where 1 - erf is large: the rest is small
-  const Scalar a = abs(x), z = a * a;
-  const Scalar near = fma(a, fma(z, polynomial(z, kErfSingle), kTwoOverRootPi - 1), a);
-  const Scalar t = limit(a, kFrom, kTo);
-  const Sum linear = two_product(t, constant(t, kSlope));
-  const Sum v = two_sum(linear.hi, fma(t, polynomial(t, kLogErfcSingle), linear.lo));
-  const auto [n, scale] = single_power(v.hi, -kLog2e);
-  const SingleExpParts e = single_exp_parts(negate_sum(v), n);
-  const Sum far = fast_two_sum(1 - scale, -(scale * e.reduced));
-  return with_sign_of(select(a < kFrom, near, far.hi + (far.lo - scale * e.tail)), x);
-}
-
 // erfc(a) for a >= 0; 0 in every type narrower than f64 beyond 10.1.
 Scalar erfc_right_narrow(Scalar a0) {
   const Scalar a = limit(a0, 0, 10.1);
@@ -82,6 +66,21 @@ Scalar erf_half(Scalar x, double one, std::span<const double> c) {
 Scalar erfc_narrow(Scalar x) {
   const Scalar right = erfc_right_narrow(abs(x));
   return select(x < 0, 2 - right, right);
+}
+
+// exp(-a^2) and what it is to be multiplied with, both with what they lose to rounding.
+Scalar erfc_f32(Scalar x) {
+  const Scalar a = limit_above(abs(x), kScaledErfcPieces.top);
+  const Sum square = two_product(a, a);
+  const SteppedExp steps = stepped_exp(-square.hi, -square.lo);
+  const Piece p = piece_at(kScaledErfcPieces, a);
+  const Scalar hi = fma(p.t, p.slope, p.value);
+  const Sum e = fast_two_sum(steps.step, steps.rest), scaled = {hi, fma(p.t, p.slope, p.value - hi)};
+  const Sum product = two_product(e.hi, scaled.hi);
+  const Scalar low = product.lo + fma(e.hi, scaled.lo, e.lo * scaled.hi);
+  const Scalar power = steps.power.first * steps.power.second;
+  const Sum left = fast_two_sum(constant(x, 2), -(product.hi * power));
+  return select(x < 0, left.hi + (left.lo - low * power), scale(product.hi + low, steps.power));
 }
 
 // The inverse of erf at 0 <= y <= 1 for larger |y|; NaN stays.
@@ -125,9 +124,9 @@ Scalar erf(Scalar x) {
   if (is_storage_float(x.type()))
     return by_half([](Scalar v) { return erf_half(v, 2.625, kErfF16); },
                    [](Scalar v) { return erf_half(v, 2.25, kErfBf16); }, x);
-  return x.type() == DType::kF32 ? erf_f32(x) : erf_f64(x);
+  return x.type() == DType::kF32 ? odd_piecewise(kErfPieces, x) : erf_f64(x);
 }
-Scalar erfc(Scalar x) { return by_width(erfc_f64, erfc_narrow, x); }
+Scalar erfc(Scalar x) { return x.type() == DType::kF32 ? erfc_f32(x) : by_width(erfc_f64, erfc_narrow, x); }
 Scalar erf_inv(Scalar x) { return by_width(erf_inv_f64, erf_inv_narrow, x); }
 
 }  // namespace lamina::hlo::scalar

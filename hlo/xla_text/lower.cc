@@ -2,6 +2,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/op.h"
+#include "hlo/scalar/tables.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo::xla_text {
@@ -82,6 +83,8 @@ class Expansion {
         return b_.make(Op::count_leading_zeros, {{x}});
       case Prim::mul_high:
         return mul_high(x, y);
+      case Prim::lookup:
+        return lookup(x, i);
       case Prim::eq:
         return b_.compare(x, y, "EQ");
       case Prim::ne:
@@ -111,6 +114,22 @@ class Expansion {
 
   Value bits(const Value& like, uint64_t value) {
     return b_.broadcast_scalar(b_.scalar_int(like.dtype(), static_cast<int64_t>(value)), dims_);
+  }
+
+  // By the bits of the place, the lowest first.
+  Value lookup(const Value& place, const ScalarInstr& i) {
+    if (!place) return Value();
+    const auto* numbers = static_cast<const float*>(scalar::table(i.type, i.imm));
+    Values left;
+    for (uint64_t k = 0; k < scalar::kTableSize; ++k)
+      left.push_back(
+          b_.broadcast_scalar(b_.constant(Literal::copy_of(scalar_type(i.type), numbers + k)), dims_));
+    for (uint64_t bit = 1; left.size() > 1; bit *= 2) {
+      const Value odd = b_.compare(b_.and_(place, bits(place, bit)), bits(place, 0), "NE");
+      for (size_t k = 0; k < left.size() / 2; ++k) left[k] = b_.select(odd, left[2 * k + 1], left[2 * k]);
+      left.resize(left.size() / 2);
+    }
+    return left[0];
   }
 
   Value mul_high(const Value& x, const Value& y) {

@@ -12,15 +12,18 @@ using llvm::Value;
 
 namespace {
 
-// NVIDIA's chips from sm_80 on; older ones and processors have none.
 NativeForms native_forms(const llvm::Module& module, const FunctionBuilder::Attributes& attributes) {
-  if (!llvm::StringRef(module.getTargetTriple()).starts_with("nvptx")) return {};
-  unsigned version = 0;
+  const llvm::StringRef triple = module.getTargetTriple();
+  unsigned version = 0, vector_bits = 0;
   for (const auto& [key, value] : attributes) {
     llvm::StringRef chip = value;
     if (key == "target-cpu" && chip.consume_front("sm_")) chip.consumeInteger(10, version);
+    if (key == "min-legal-vector-width") chip.consumeInteger(10, vector_bits);
   }
-  return {.bf16_rounding = version >= 80, .nan_limits = version >= 80};
+  // Code for processors of x86 asks for AVX2 at least, and takes AVX-512 for its widest vectors.
+  if (triple.starts_with("x86_64")) return {.permuted = vector_bits >= 512 ? 16 : vector_bits >= 256 ? 8 : 0};
+  if (!triple.starts_with("nvptx")) return {};
+  return {.bf16_rounding = version >= 80, .nan_limits = version >= 80, .table_space = kGlobalSpace};
 }
 
 }  // namespace

@@ -17,8 +17,6 @@
 
 namespace lamina::jit::codegen {
 
-// Of memory of the device, and of memory that the threads of a block share.
-inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 
 class GridLanes : public LaneOps {
  public:

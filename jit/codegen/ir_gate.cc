@@ -172,9 +172,11 @@ llvm::Error pass_gate(const llvm::Module& module) {
   llvm::raw_string_ostream stream(words);
   if (llvm::verifyModule(module, &stream)) return refuse("malformed IR", stream.str());
   if (!module.getModuleInlineAsm().empty()) return refuse("inline assembly", "of the module");
-  for (const llvm::GlobalVariable& global : module.globals())
-    if (global.getAddressSpace() != kSharedSpace || !global.hasInternalLinkage())
+  for (const llvm::GlobalVariable& global : module.globals()) {
+    const bool table = global.isConstant() && global.getAddressSpace() == kGlobalSpace;
+    if ((!table && global.getAddressSpace() != kSharedSpace) || !global.hasInternalLinkage())
       return refuse("a global variable", global.getName());
+  }
   for (const llvm::Function& function : module)
     for (const llvm::BasicBlock& block : function)
       for (const Instruction& i : block)

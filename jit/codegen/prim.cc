@@ -2,10 +2,16 @@
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DerivedTypes.h>
+#include <llvm/IR/GlobalVariable.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
 #include <llvm/IR/PatternMatch.h>
 
 #include <cmath>
+#include <string>
+
+#include "hlo/scalar/tables.h"
 
 namespace lamina::jit::codegen {
 
@@ -119,6 +125,8 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
       return b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, o[0].value, b_.getFalse());
     case Prim::mul_high:
       return emit_mul_high(result, o[0].value, o[1].value, lanes);
+    case Prim::lookup:
+      return emit_lookup(result, o[0].value, imm, lanes);
     case Prim::eq:
     case Prim::ne:
     case Prim::lt:
@@ -283,6 +291,62 @@ Value* PrimEmitter::emit_mul_high(DType t, Value* a, Value* b, unsigned lanes) {
   Value* mid2 = b_.CreateAdd(b_.CreateMul(a0, b1), b_.CreateAnd(mid, low));
   return b_.CreateAdd(b_.CreateAdd(b_.CreateMul(a1, b1), b_.CreateLShr(mid, half)),
                       b_.CreateLShr(mid2, half));
+}
+
+// Of up to 16 lanes of a vector; `lanes` is 8 or 16.
+Value* PrimEmitter::permute(const float* numbers, Value* place, unsigned lanes) {
+  const auto half = [&](int from) {
+    return llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers + from, 8));
+  };
+  if (lanes == 16)
+    return b_.CreateIntrinsic(
+        llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
+        {llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers, 16)), place});
+  if (native_.permuted == 16)
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_256, {}, {half(0), place, half(8)});
+  const auto picked = [&](int from) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {half(from), place});
+  };
+  Value* second = b_.CreateICmpSLT(b_.CreateShl(place, int_constant(32, 28, 8)), int_constant(32, 0, 8));
+  return b_.CreateSelect(second, picked(8), picked(0));
+}
+
+Value* PrimEmitter::emit_lookup(DType t, Value* place, uint64_t number, unsigned lanes) {
+  const auto* numbers = static_cast<const float*>(hlo::scalar::table(t, number));
+  if (lanes >= 8 && lanes % 8 == 0 && native_.permuted > 0) {
+    const unsigned at_once = lanes % 16 == 0 ? static_cast<unsigned>(native_.permuted) : 8;
+    if (lanes == at_once) return permute(numbers, place, lanes);
+    Value* all = llvm::PoisonValue::get(type(t, lanes));
+    for (unsigned from = 0; from < lanes; from += at_once) {
+      Value* part = b_.CreateExtractVector(llvm::cast<llvm::VectorType>(int_type(32, at_once)), place,
+                                           b_.getInt64(from));
+      all = b_.CreateInsertVector(all->getType(), all, permute(numbers, part, at_once), b_.getInt64(from));
+    }
+    return all;
+  }
+  llvm::Module& module = *b_.GetInsertBlock()->getModule();
+  const std::string name = "table." + std::to_string(number);
+  llvm::GlobalVariable* table = module.getNamedGlobal(name);
+  if (!table) {
+    Constant* values =
+        llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef(numbers, hlo::scalar::kTableSize));
+    table =
+        new llvm::GlobalVariable(module, values->getType(), true, llvm::GlobalValue::InternalLinkage, values,
+                                 name, nullptr, llvm::GlobalValue::NotThreadLocal, native_.table_space);
+    table->setAlignment(llvm::Align(64));
+    table->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+  }
+  const auto at = [&](Value* one) {
+    Value* low = b_.CreateZExt(b_.CreateAnd(one, hlo::scalar::kTableSize - 1), b_.getInt64Ty());
+    llvm::LoadInst* load = b_.CreateLoad(type(t, 1), b_.CreateInBoundsGEP(type(t, 1), table, low));
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(b_.getContext(), {}));
+    return load;
+  };
+  if (lanes == 1) return at(place);
+  Value* all = llvm::PoisonValue::get(type(t, lanes));
+  for (unsigned i = 0; i < lanes; ++i)
+    all = b_.CreateInsertElement(all, at(b_.CreateExtractElement(place, i)), i);
+  return all;
 }
 
 Value* PrimEmitter::emit_compare(Prim prim, DType t, Value* a, Value* b) {

@@ -21,11 +21,18 @@ struct TypedValue {
   DType type = DType::kF32;
 };
 
+// Of memory of the device, and of memory that the threads of a block share.
+inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
+
 // What a target does in one instruction that takes several elsewhere; the bits are the same but for those of
 // NaNs, which are left open.
 struct NativeForms {
   bool bf16_rounding = false;  // f32 to bf16, subnormals too (AVX512-BF16 flushes them)
   bool nan_limits = false;     // the smaller and the greater of two floats, NaN where either is
+  // The numbers of f32 that one instruction picks from registers by a place in each lane: 16 with AVX-512, 8
+  // with AVX2.
+  int permuted = 0;
+  unsigned table_space = 0;  // where the tables of lookups lie
 };
 
 class PrimEmitter {
@@ -51,6 +58,8 @@ class PrimEmitter {
   llvm::Value* emit_shift(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_mul_high(DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_compare(Prim prim, DType t, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_lookup(DType t, llvm::Value* place, uint64_t table, unsigned lanes);
+  llvm::Value* permute(const float* numbers, llvm::Value* place, unsigned lanes);
   llvm::Value* emit_convert(llvm::Value* a, DType from, DType to, unsigned lanes);
   llvm::Value* float_to_int(llvm::Value* a, DType from, DType to, unsigned lanes);
   llvm::Value* int_to_float(llvm::Value* a, DType from, DType to, unsigned lanes);

@@ -7,6 +7,7 @@
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "hlo/reference_chain.h"
+#include "hlo/scalar/tables.h"
 #include "hlo/with_vectors.h"
 
 namespace lamina::jit {
@@ -235,7 +236,8 @@ Region::Region(hlo::ComputationPtr region, std::optional<hlo::ScalarProgram> pro
     const DType operand = program_->type_of(instr.operands[hlo::is_select(instr.prim) ? 1 : 0]);
     calls_.push_back({hlo::find_kernel(instr.prim, instr.type, operand),
                       inputs + i,
-                      {instr.operands[0], instr.operands[1], instr.operands[2]}});
+                      {instr.operands[0], instr.operands[1], instr.operands[2]},
+                      instr.prim == hlo::Prim::lookup ? hlo::scalar::table(instr.type, instr.imm) : nullptr});
   }
 }
 
@@ -272,7 +274,8 @@ absl::Status Region::run(Scratch& scratch, std::span<const void* const> inputs,
             std::memcpy(at[value] + i * width, from + (2 * i + part) * width, width);
       }
     }
-    for (const Call& c : calls_) c.kernel(at[c.out], at[c.in[0]], at[c.in[1]], at[c.in[2]], count);
+    for (const Call& c : calls_)
+      c.kernel(at[c.out], at[c.in[0]], c.table ? c.table : at[c.in[1]], at[c.in[2]], count);
     size_t output = 0;
     for (size_t r = 0; r < outputs.size(); ++r) {
       const int64_t parts = hlo::num_parts(results_[r]), width = hlo::byte_size(results_[r]) / parts;

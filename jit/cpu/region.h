@@ -65,6 +65,7 @@ class Region {
   struct Call {
     hlo::ScalarKernel kernel;
     uint32_t out, in[3];
+    const void* table;  // in place of in[1], of a lookup
   };
   absl::Status run_by_element(std::span<const void* const> inputs, std::span<void* const> outputs,
                               int64_t n) const;

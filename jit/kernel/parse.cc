@@ -178,7 +178,7 @@ class Parser {
   void primitive(Prim prim, Prim* to, uint32_t* operands_to, uint64_t* imm) {
     *to = prim;
     operands(prim, operands_to);
-    if (prim == Prim::constant) {
+    if (hlo::has_immediate(prim)) {
       expect(" ");
       *imm = hex();
     }

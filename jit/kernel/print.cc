@@ -33,7 +33,7 @@ void append_section(std::string* text, const std::vector<KernelInstr>& section) 
       case KernelOp::kPrim:
         text->append(hlo::prim_name(instr.prim));
         append_operands(text, instr.operands, hlo::prim_arity(instr.prim));
-        if (instr.prim == Prim::constant) absl::StrAppend(text, " 0x", absl::Hex(instr.imm));
+        if (hlo::has_immediate(instr.prim)) absl::StrAppend(text, " 0x", absl::Hex(instr.imm));
         break;
       case KernelOp::kLoad:
         absl::StrAppend(text, "load x", instr.imm);
@@ -123,7 +123,7 @@ std::string to_string(const LoopKernel& kernel) {
       absl::StrAppend(&text, "  %", r.combine.inputs.size() + i, " = ", type_name(instr.type), " ",
                       hlo::prim_name(instr.prim));
       append_operands(&text, instr.operands, hlo::prim_arity(instr.prim));
-      if (instr.prim == Prim::constant) absl::StrAppend(&text, " 0x", absl::Hex(instr.imm));
+      if (hlo::has_immediate(instr.prim)) absl::StrAppend(&text, " 0x", absl::Hex(instr.imm));
       text.push_back('\n');
     }
     text += "  return";

@@ -134,7 +134,8 @@ class Verifier {
         case KernelOp::kPrim: {
           DType types[3] = {};
           for (int k = 0; k < operands; ++k) types[k] = type_of(k);
-          if (std::string fault = prim_fault(instr.prim, instr.type, {types, static_cast<size_t>(operands)});
+          if (std::string fault =
+                  prim_fault(instr.prim, instr.type, {types, static_cast<size_t>(operands)}, instr.imm);
               !fault.empty())
             return bad(fault);
           break;
@@ -229,8 +230,8 @@ class Verifier {
         if (instr.operands[k] >= known) return wrong("the combiner uses a value before it is defined");
         types[k] = r.combine.type_of(instr.operands[k]);
       }
-      if (std::string fault =
-              prim_fault(instr.prim, instr.type, {types, static_cast<size_t>(hlo::prim_arity(instr.prim))});
+      if (std::string fault = prim_fault(
+              instr.prim, instr.type, {types, static_cast<size_t>(hlo::prim_arity(instr.prim))}, instr.imm);
           !fault.empty())
         return wrong("combiner: ", fault);
       ++known;

@@ -52,7 +52,8 @@ class Retarget {
         for (llvm::Instruction& i : block) code.push_back(&i);
       for (llvm::Instruction* i : code) change(*i);
     }
-    for (llvm::GlobalVariable& global : llvm::make_early_inc_range(module_.globals())) share(global);
+    for (llvm::GlobalVariable& global : llvm::make_early_inc_range(module_.globals()))
+      if (!global.isConstant()) share(global);
     for (llvm::Function* f : functions)
       if (f->getCallingConv() == llvm::CallingConv::PTX_Kernel) {
         f->setCallingConv(llvm::CallingConv::C);
@@ -108,6 +109,8 @@ class Retarget {
     Value* pointer = i.getOperand(operand);
     const unsigned space = pointer->getType()->getPointerAddressSpace();
     if (space == 0) return;  // a thread's own
+    if (const auto* table = llvm::dyn_cast<llvm::GlobalVariable>(pointer->stripInBoundsOffsets()))
+      if (table->isConstant()) return;
     const auto bytes = static_cast<int64_t>(moved->getPrimitiveSizeInBits() / 8);
     Value* place = call(
         reinterpret_cast<void*>(&checked), b_.getPtrTy(),

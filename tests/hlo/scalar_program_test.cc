@@ -43,7 +43,7 @@ TEST_CASE("a primitive has a kernel for the types that it exists for and for no 
         if (is_select(prim) && r != o) continue;
         std::vector<DType> operands(static_cast<size_t>(prim_arity(prim)), operand);
         if (is_select(prim)) operands[0] = DType::kBool;
-        const std::string fault = prim_fault(prim, result, operands);
+        const std::string fault = prim_fault(prim, result, operands, 0);
         INFO(prim_name(prim) << " of " << info(operand).name << " to " << info(result).name << ": " << fault);
         REQUIRE(fault.empty() == (!is_complex(result) && !is_complex(operand) &&
                                   find_kernel(prim, result, operand) != nullptr));

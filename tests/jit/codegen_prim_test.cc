@@ -78,6 +78,8 @@ TEST_CASE("machine code of every primitive has the interpreter's bits", "[codege
       const bool compares = prim >= Prim::eq && prim <= Prim::le;
       if (prim == Prim::select) {
         check(prim, t, {DType::kBool, t, t});
+      } else if (prim == Prim::lookup) {
+        check(prim, t, {DType::kU32});
       } else if (prim == Prim::convert || prim == Prim::bitcast) {
         for (DType to : part_types()) check(prim, to, {t});
       } else {

@@ -66,12 +66,8 @@ def exp_tail_beyond_half(r):
     return series(lambda k: 1 / mp.factorial(k + 3))(r) if abs(r) < 0.02 else (exp_tail(r) - mp.mpf("0.5")) / r
 
 
-def exp2_tail(r):
-    return exp_tail(r * mp.log(2)) * mp.log(2) ** 2
-
-
 SIXTH = mp.mpf(float(-mp.mpf(1) / 6))
-SIXTH_SINGLE = mp.mpf("-0x1.555556p-3")
+SIXTH_SINGLE = mp.mpf(float.fromhex("-0x1.555556p-3"))
 
 
 def sin_tail_beyond(z, sixth):
@@ -80,8 +76,8 @@ def sin_tail_beyond(z, sixth):
 
 def log_tail(f):
     if abs(f) < 0.01:
-        return series(lambda k: mp.mpf(-1) ** k / (k + 3))(f)
-    return (mp.log1p(f) - f + f * f / 2) / f**3
+        return series(lambda k: mp.mpf(-1) ** (k + 1) / (k + 2))(f)
+    return (mp.log1p(f) - f) / f**2
 
 
 def atan_tail(z):
@@ -97,17 +93,12 @@ def asin_tail(z):
 
 
 ERF_SLOPE = 2 / mp.sqrt(mp.pi)
-LOG_ERFC_SLOPE = mp.mpf("1.6875")  # about the slope where it matters most: so what is left is small
 
 
 def erf_tail(z):
     if z < 0.0001:
         return -ERF_SLOPE * (mp.mpf(1) / 3 - z / 10 + z * z / 42 - z**3 / 216)
     return (mp.erf(mp.sqrt(z)) / mp.sqrt(z) - ERF_SLOPE) / z
-
-
-def log_erfc_tail(t):
-    return -mp.log(mp.erfc(t)) / t - LOG_ERFC_SLOPE
 
 
 def scaled_erfc(t):
@@ -176,15 +167,20 @@ TABLE = [
     ("kExpSingle", "kExp, to 2^-28 of exp(r)", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4, lambda r: r**2 * mp.exp(-r)),
     ("kExpm1Single", "the same, to 2^-31 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4,
      lambda r: r**3 / mp.expm1(r), mp.mpf("0.5")),
-    ("kExp2Single", "(2^r - 1 - r ln(2)) / r^2 for |r| <= 1/2, to 2^-28 of 2^r", exp2_tail, "-0.5", "0.5", 4,
-     lambda r: r**2 * mp.mpf(2) ** -r),
+    ("kExpStep", "kExp for |r| <= ln(2)/32, to 2^-29 of exp(r)", exp_tail, -HALF_LN2 * 1.002 / 16, HALF_LN2 * 1.002 / 16, 1,
+     lambda r: r**2 * mp.exp(-r)),
+    ("kExp2Step", "(2^r - 1) / r for |r| <= 1/32, to 2^-29 of 2^r", lambda r: mp.log(2) * (1 + exp_tail(r * mp.log(2)) * r * mp.log(2)),
+     "-0.0313", "0.0313", 2, lambda r: r * mp.mpf(2) ** -r),
     ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
-    ("kLogSingle", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)", log_tail, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 9),
+    ("kLogStep", "(log(1+f) - f) / f^2, -0.0371 <= f <= 1/16, to 2^-27 of the logarithm", log_tail, "-0.0372", "0.0626", 3,
+     lambda f: max(abs(f), mp.mpf("0.001"))),
     ("kLogNear", "as kLog, to 2^-58 of the logarithm, |s| <= 1/13", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, "0.00594", 4,
      lambda z: z / 2),
     ("kLogNearTail", "the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13",
      series(lambda k: mp.mpf(2) / (2 * k + 5)), 0, "0.00594", 4, lambda z: z**2 / 2),
+    ("kLogCubic", "(log(1+f) - f + f^2/2) / f^3, -0.0371 <= f <= 1/16, to 2^-35 of the logarithm",
+     lambda f: (log_tail(f) + mp.mpf("0.5")) / f, "-0.0372", "0.0626", 5, lambda f: f**2),
     ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
     ("kSinShort", "the same, to 2^-57 of the sine", lambda z: sin_tail_beyond(z, SIXTH), "0.001", TURN, 4, lambda z: z**2, SIXTH),
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),
@@ -202,8 +198,6 @@ TABLE = [
     ("kErfcx", "(1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5", scaled_erfc,
      (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
     ("kErfNarrow", "as kErf, |x| <= 0.65, to 2^-39", erf_tail, 0, "0.4225", 6),
-    ("kErfSingle", "the same, to 2^-27", erf_tail, 0, "0.4225", 4),
-    ("kLogErfcSingle", "-log(erfc(x)) / x - 1.6875 for 0.65 <= x <= 4", log_erfc_tail, "0.65", 4, 10),
     ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-36", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 13),
     ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
     ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
@@ -257,26 +251,32 @@ CHOSEN = [
      "0x1.555f8ep-24 -0x1.4857b2p-27 0x1.ac384p-31"),
 ]
 
-print("""// Polynomial coefficients of the scalar rules, constant term first; written by tools/coefficients.py.
+
+def main():
+    print("""// Polynomial coefficients of the scalar rules, constant term first; written by tools/coefficients.py.
 #ifndef LAMINA_HLO_SCALAR_COEFFICIENTS_H_
 #define LAMINA_HLO_SCALAR_COEFFICIENTS_H_
 
 namespace lamina::hlo::scalar::coefficients {
 
 // clang-format off""")
-# Name, meaning, function, interval, degree; a weight; a constant term that is not fitted.
-for name, meaning, function, low, high, degree, *weighted in TABLE:
-    if weighted:
-        values = [*weighted[1:], *fit_weighted(function, low, high, degree, weighted[0])]
-    else:
-        values = fit(function, low, high, degree)
-    show(name, meaning, values)
-    print(name, float(values[0] - mp.mpf(float(values[0]))).hex(), file=sys.stderr)
-print("// Chosen for the rounding of f16 and bf16.")
-for name, meaning, values in CHOSEN:
-    show(name, meaning, [float.fromhex(v) for v in values.split()])
-print("""// clang-format on
+    # Name, meaning, function, interval, degree; a weight; a constant term that is not fitted.
+    for name, meaning, function, low, high, degree, *weighted in TABLE:
+        if weighted:
+            values = [*weighted[1:], *fit_weighted(function, low, high, degree, weighted[0])]
+        else:
+            values = fit(function, low, high, degree)
+        show(name, meaning, values)
+        print(name, float(values[0] - mp.mpf(float(values[0]))).hex(), file=sys.stderr)
+    print("// Chosen for the rounding of f16 and bf16.")
+    for name, meaning, values in CHOSEN:
+        show(name, meaning, [float.fromhex(v) for v in values.split()])
+    print("""// clang-format on
 
 }  // namespace lamina::hlo::scalar::coefficients
 
 #endif  // LAMINA_HLO_SCALAR_COEFFICIENTS_H_""")
+
+
+if __name__ == "__main__":
+    main()
