@@ -98,7 +98,7 @@ class LoopStep final : public Step {
     const Tier tier = this->tier();
     ThreadPool& pool = cpu_.pool();
     const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
-    const int64_t threads = brief ? 1 : pool.threads_for(work_);
+    const int64_t threads = brief ? 1 : pool.threads_now(work_);
     const int64_t tasks = threads <= 1            ? 1
                           : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
                           : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
@@ -323,7 +323,7 @@ class ChainStep final : public Step {
     absl::InlinedVector<Tier, 8> tiers;
     for (const LoopStep* s : steps_) tiers.push_back(s->tier());
     ThreadPool& pool = cpu_.pool();
-    const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_for(work_));
+    const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_now(work_));
     std::atomic<bool> done{true};
     const auto run_task = [&](int64_t t) {
       const int64_t last = rows_ * (t + 1) / tasks;
@@ -381,7 +381,7 @@ class SplitStep final : public Step {
           !chunks_.run_outer(frame, tier, last_args_, last, end))
         done = false;
     };
-    const int64_t tasks = std::min<int64_t>(pool.threads_for(work()), chunks_.outer());
+    const int64_t tasks = std::min<int64_t>(pool.threads_now(work()), chunks_.outer());
     pool.parallel_for(
         tasks, [&](int64_t t) { run(chunks_.outer() * t / tasks, chunks_.outer() * (t + 1) / tasks); });
     return done ? rest_.enqueue(frame) : absl::CancelledError("the run was cancelled");
@@ -434,8 +434,8 @@ bool is_lone_move(const cluster::FusionPlan& plan, const cluster::Group& group) 
 // Where there are too few results for threads to share. Does not ask how many threads there are: programs
 // that are saved run elsewhere.
 bool is_shared_by_chunks(const LoweredLoop& loop) {
-  constexpr int64_t kFewRows = 32, kFewOuter = 8, kFewColumns = 4 * kReduceGrain;
-  if (!loop.kernel.has_reduction || loop.work < ThreadPool::kLeastParallelWork) return false;
+  constexpr int64_t kFewRows = 32, kFewOuter = 8, kFewColumns = 4 * kReduceGrain, kLeastWork = 1'000'000;
+  if (!loop.kernel.has_reduction || loop.work < kLeastWork) return false;
   return favoured_form(loop.kernel, loop.args) == ReduceForm::kAlongReduced
              ? loop.outer * loop.inner < kFewRows
              : loop.outer < kFewOuter && loop.inner < kFewColumns;

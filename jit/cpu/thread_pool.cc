@@ -24,8 +24,8 @@ namespace {
 
 thread_local bool inside_job = false;
 
-// About 20 us: longer than the gap between the steps of a run, shorter than anyone would notice.
-constexpr int kSpins = 1000;
+// About 50 us: longer than the gap between two calls from Python, shorter than anyone would notice.
+constexpr int kSpins = 2500;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -35,14 +35,19 @@ inline void relax() {
 #endif
 }
 
-// Waits until `value` differs from `old`.
+// Whether `value` soon differs from `old`.
 template <typename T>
-void wait_for_change(const std::atomic<T>& value, T old) {
+bool changes_soon(const std::atomic<T>& value, T old) {
   for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
+    if (value.load(std::memory_order_acquire) != old) return true;
     relax();
   }
-  value.wait(old, std::memory_order_acquire);
+  return false;
+}
+// Waits until it does.
+template <typename T>
+void wait_for_change(const std::atomic<T>& value, T old) {
+  if (!changes_soon(value, old)) value.wait(old, std::memory_order_acquire);
 }
 
 // ceil(quota / period) if both are positive numbers, else 0.
@@ -144,6 +149,7 @@ struct ThreadPool::State {
   struct alignas(64) Worker {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
     std::atomic<uint32_t> taken{0};  // and those whose share somebody has begun: equal between jobs
+    std::atomic<bool> asleep{false};
     std::thread thread;
 
     // Makes the share of job number `job` the calling thread's; false if somebody has it, or had it.
@@ -163,6 +169,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<int> pending{0};
   std::atomic<bool> stopping{false};
   std::atomic<int> started{0};
+  std::atomic<const Worker*> first{nullptr};     // of `workers`, which may be read under `job` alone
   std::vector<std::unique_ptr<Worker>> workers;  // worker i is thread i + 1 of a job
 
   void run_share(int thread) {
@@ -182,7 +189,11 @@ struct ThreadPool::State {
     inside_job = true;
     uint32_t seen = 0;
     while (true) {
-      wait_for_change(self->epoch, seen);
+      if (!changes_soon(self->epoch, seen)) {
+        self->asleep.store(true, std::memory_order_relaxed);
+        self->epoch.wait(seen, std::memory_order_acquire);
+        self->asleep.store(false, std::memory_order_relaxed);
+      }
       if (stopping.load(std::memory_order_acquire)) return;
       seen = self->epoch.load(std::memory_order_acquire);
       if (!self->take(seen)) continue;
@@ -206,6 +217,7 @@ struct ThreadPool::State {
         return;
       }
       workers.push_back(std::move(worker));
+      first.store(workers[0].get(), std::memory_order_release);
       started.store(static_cast<int>(workers.size()), std::memory_order_relaxed);
     }
   }
@@ -237,6 +249,18 @@ int ThreadPool::size() {
 }
 
 int ThreadPool::usable_threads() { return inside_job ? 1 : std::min(size(), current_thread_limit()); }
+
+int ThreadPool::threads_now(int64_t work) {
+  const int threads = threads_for(work);
+  if (threads == 1 || work >= kWakingWork || least_parallel_work_.load(std::memory_order_relaxed) <= 1)
+    return threads;
+  const State* const state = state_.load(std::memory_order_acquire);
+  const State::Worker* const first = state ? state->first.load(std::memory_order_acquire) : nullptr;
+  if (first && !first->asleep.load(std::memory_order_relaxed)) return threads;
+  if (alone_.fetch_add(work, std::memory_order_relaxed) + work < kWakingWork) return 1;
+  alone_.store(0, std::memory_order_relaxed);
+  return threads;
+}
 
 int ThreadPool::started_threads() const {
   const State* state = state_.load(std::memory_order_acquire);

@@ -56,16 +56,20 @@ class ThreadPool final : private hlo::ForkGuarded {
 
   // Threads a job started now by this thread may use.
   int usable_threads();
-  // The same for `work` element operations, each thread with enough of them to be worth waking.
+  // The most that a job of `work` element operations is worth, whether they are awake or not.
   int threads_for(int64_t work) {
     const int64_t least = least_parallel_work_.load(std::memory_order_relaxed);
     if (work < least) return 1;
-    const int64_t worth = least > 1 ? work / (least / 2) : usable_threads();
+    const int64_t worth = least > 1 ? std::max<int64_t>(2, work / kWorkPerThread) : usable_threads();
     return static_cast<int>(std::min<int64_t>(worth, usable_threads()));
   }
+  // The same for a job that begins now. Before a sleeping worker is awake a job of kWakingWork is half done,
+  // and its caller has paid some 10 us for the call: smaller ones run alone then, until they have come to so
+  // much.
+  int threads_now(int64_t work);
   // Where jobs begin to be shared; tests set it to 0, so that small programs run on several threads.
   void set_least_parallel_work(int64_t work) { least_parallel_work_.store(work, std::memory_order_relaxed); }
-  static constexpr int64_t kLeastParallelWork = 1'000'000;
+  static constexpr int64_t kLeastParallelWork = 250'000, kWorkPerThread = 500'000, kWakingWork = 10'000'000;
   // Worker threads that exist now.
   int started_threads() const;
 
@@ -80,7 +84,8 @@ class ThreadPool final : private hlo::ForkGuarded {
 
   std::atomic<int> size_;
   std::atomic<int64_t> least_parallel_work_{kLeastParallelWork};
-  std::mutex mutex_;  // guards the making of state_
+  std::atomic<int64_t> alone_{0};  // work done alone since sleeping workers were last woken
+  std::mutex mutex_;               // guards the making of state_
   std::atomic<State*> state_{nullptr};
 };
 

@@ -95,6 +95,18 @@ TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins 
   }
 }
 
+TEST_CASE("jobs that are not worth waking a worker run alone until they have come to so much", "[threads]") {
+  ThreadPool pool(2);
+  constexpr int64_t kSome = ThreadPool::kWakingWork / 4;
+  CHECK(pool.threads_now(ThreadPool::kLeastParallelWork - 1) == 1);
+  CHECK(pool.threads_now(ThreadPool::kWakingWork) == 2);
+  CHECK(pool.threads_for(kSome) == 2);
+  for (int round = 0; round < 2; ++round)  // nothing runs, so no worker is ever awake
+    for (int i = 1; i <= 4; ++i) CHECK(pool.threads_now(kSome) == (i == 4 ? 2 : 1));
+  pool.set_least_parallel_work(0);
+  CHECK(pool.threads_now(1) == 2);
+}
+
 TEST_CASE("jobs inside tasks run inline", "[threads]") {
   ThreadPool pool(2);
   std::atomic<int> total{0};
