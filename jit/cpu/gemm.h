@@ -22,6 +22,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "hlo/half.h"
 #include "jit/client/checked.h"
 #include "jit/cpu/gemm_kernels.h"
 #include "jit/cpu/kernel_context.h"
@@ -49,8 +50,9 @@ struct GemmSize {
 
 // Packed B takes at most this much, half of a usual second-level cache.
 inline constexpr int64_t kPackedBytes = 512 << 10;
-// Rows of C accumulated aside when C itself cannot be (another type, scattered).
-inline constexpr int64_t kAsideRows = 256;
+// Sums of C, where C itself cannot hold them (another type, scattered): B is packed again for each such part
+// of its rows.
+inline constexpr int64_t kAsideBytes = 2 << 20;
 // A is read in place when the result is at most this many vectors wide.
 inline constexpr int64_t kInPlaceColumns = 2;
 inline constexpr int64_t kStackScratch = 16 << 10;
@@ -95,7 +97,7 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
       std::max<int64_t>(kPackedBytes / static_cast<int64_t>(sizeof(T)) / s.block / p.nr, 1) * p.nr;
   p.nc = std::min(fit, ceil_div(s.n, p.nr) * p.nr);
   p.aside = aside;
-  p.mc = aside ? std::min(s.m, kAsideRows) : s.m;
+  p.mc = aside ? std::min(s.m, kAsideBytes / static_cast<int64_t>(sizeof(T)) / p.nc) : s.m;
   // In place when each element of B is used by one or two row panels only, or all of B sits in the
   // first-level cache.
   p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * p.panel_rows ||
@@ -117,6 +119,15 @@ void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t width
     const int64_t rest = std::min(width, outer - at);
     b.pack(&kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
   }
+}
+
+template <typename T, typename Out, typename Store>
+void store_row(const GemmKernels<T>& kernels, Out* to, const T* sums, int64_t n, Store store) {
+  if constexpr (std::is_same_v<Out, hlo::F16> || std::is_same_v<Out, hlo::BF16>) {
+    const auto narrow = std::is_same_v<Out, hlo::F16> ? kernels.narrow_f16 : kernels.narrow_bf16;
+    if (narrow) return narrow(reinterpret_cast<uint16_t*>(to), sums, n);
+  }
+  for (int64_t j = 0; j < n; ++j) to[j] = store(sums[j]);
 }
 
 // Rows [m0, m1) and columns [n0, n1) of one product.
@@ -168,7 +179,7 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
           Out* const row = out.data + out.row(ic + i);
           const T* const sums = c_aside + i * nc;
           if (out.rows_contiguous())
-            for (int64_t j = 0; j < nc; ++j) row[jc + j] = store(sums[j]);
+            store_row(kernels, row + jc, sums, nc, store);
           else
             for (int64_t j = 0; j < nc; ++j) row[out.col(jc + j)] = store(sums[j]);
         }

@@ -115,6 +115,8 @@ const GemmKernels<T>& portable() {
       .transpose = transpose<T>,
       .widen_f16 = nullptr,
       .widen_bf16 = nullptr,
+      .narrow_f16 = nullptr,
+      .narrow_bf16 = nullptr,
       .in_place_rows = 0,
       .in_place = {},
       .rows_times = rows_times<T>,

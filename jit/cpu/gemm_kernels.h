@@ -79,6 +79,9 @@ struct GemmKernels {
   // to[i] = from[i] for i < n, of elements of f16 and of bf16; null where there are no vectors for it.
   void (*widen_f16)(T* to, const uint16_t* from, int64_t n);
   void (*widen_bf16)(T* to, const uint16_t* from, int64_t n);
+  // The same the other way, rounded as hlo::to_f16 and hlo::to_bf16 do.
+  void (*narrow_f16)(uint16_t* to, const T* from, int64_t n);
+  void (*narrow_bf16)(uint16_t* to, const T* from, int64_t n);
   // Tiles of up to in_place_rows rows and kMaxInPlaceVecs vectors; 0 if there are none.
   int in_place_rows;
   InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];

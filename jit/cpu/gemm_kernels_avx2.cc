@@ -1,6 +1,7 @@
 // The AVX2+FMA kernels; see gemm_kernels_avx512.cc for how the target is set.
 #include <utility>
 
+#include "hlo/half.h"
 #include "jit/cpu/gemm_kernels.h"
 
 #if defined(__x86_64__)

@@ -2,6 +2,7 @@
 // so that no inline function of a header gets an AVX-512 copy that the linker could pick for all.
 #include <utility>
 
+#include "hlo/half.h"
 #include "jit/cpu/gemm_kernels.h"
 
 #if defined(__x86_64__)
