@@ -12,6 +12,7 @@
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
 #include "jit/cpu/window.h"
+#include "jit/cpu/window_fold.h"
 
 namespace lamina::jit {
 namespace {
@@ -21,22 +22,10 @@ using hlo::Node;
 
 // Positions of a run that are combined at a time: the lanes of the tree stay in the first cache levels.
 constexpr int64_t kRowBlock = 128;
+// Positions this many elements apart at most are combined with those between them, of which nobody asks.
+constexpr int64_t kMostFoldedStep = 3;
 // Elements visited by one task; tasks are cut by size only.
 constexpr int64_t kWindowTask = 256 * 1024;
-
-// Whether any order of combining gives the same bits.
-bool is_order_free(CombineKind kind, hlo::DType type) {
-  switch (kind) {
-    case CombineKind::kMaximum:
-    case CombineKind::kMinimum:
-      return !hlo::is_complex(type);
-    case CombineKind::kAdd:
-    case CombineKind::kMultiply:
-      return !hlo::is_inexact(type);
-    default:
-      return false;
-  }
-}
 
 // What one operand contributes: `n` elements, `step` apart.
 struct Source {
@@ -184,6 +173,7 @@ struct ReduceWindow {
   int64_t lanes;
   bool order_free;
   bool one_per_lane;  // an element of a window is alone in its lane, and one routine combines them
+  WindowFold fold;    // where either holds; null if there is none
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     return for_parts(walk, context,
@@ -204,6 +194,7 @@ struct ReduceWindow {
       init_rows.push_back(inits[i].data());
     }
     std::vector<std::byte> row((one_per_lane ? lanes : 1) * kRowBlock * widths[0]);
+    std::vector<std::byte> spans(fold ? 2 * kMostFoldedStep * kRowBlock * widths[0] : 0);
     std::vector<Source> sources(m);
     absl::Status status;
     for (int64_t r = begin; r < end; ++r) {
@@ -218,6 +209,10 @@ struct ReduceWindow {
           };
           if (run.offsets->empty()) {
             for (size_t i = 0; i < m; ++i) store(i, inits[i].data());
+          } else if (fold && run.step <= kMostFoldedStep) {
+            fold_span(static_cast<const std::byte*>(in[0]) + shift * widths[0], run, n, spans, row.data());
+            body.combine()(row.data(), inits[0].data(), 1, n);
+            store(0, row.data());
           } else if (order_free) {
             const std::byte* const from = static_cast<const std::byte*>(in[0]) + shift * widths[0];
             std::memcpy(row.data(), inits[0].data(), n * widths[0]);
@@ -245,6 +240,21 @@ struct ReduceWindow {
       if (!status.ok()) return status;
     }
     return status;
+  }
+
+  // `row` = the elements of the windows of `n` positions that are a few elements apart.
+  void fold_span(const std::byte* from, const WindowWalk::Stretch& run, int64_t n,
+                 std::vector<std::byte>& spans, std::byte* row) const {
+    const std::vector<int64_t>& offsets = *run.offsets;
+    const int64_t width = widths[0], count = std::ssize(offsets), length = (n - 1) * run.step + 1;
+    std::byte* const all = run.step == 1 ? row : spans.data();
+    fold(all, from, offsets.data(), std::min(count, kMostFolded), length);
+    for (int64_t k = kMostFolded; k < count; k += kMostFolded) {
+      std::byte* const more = spans.data() + kMostFoldedStep * kRowBlock * width;
+      fold(more, from, offsets.data() + k, std::min(count - k, kMostFolded), length);
+      body.combine()(all, more, 1, length);
+    }
+    if (run.step != 1) copy_row(all, row, n, run.step, 1, width);
   }
 
   // The first of `rows` = the tree over the windows of `n` positions. Each lane holds one element, so the
@@ -345,7 +355,8 @@ NativeOp make_reduce_window(const Node& n) {
                  {},
                  1,
                  false,
-                 false};
+                 false,
+                 nullptr};
   int64_t part = 1;
   for (size_t i = 0; i < m; ++i) {
     const hlo::DType type = n.operand_type(i)->dtype;
@@ -355,6 +366,8 @@ NativeOp make_reduce_window(const Node& n) {
   w.lanes = hlo::kReduceLaneBytes / part;
   w.order_free = w.body.combine() && is_order_free(w.body.kind(), n.operand_type(0)->dtype);
   w.one_per_lane = m == 1 && w.body.combine() && w.walk.volume() <= w.lanes;
+  if (w.order_free || (w.one_per_lane && w.walk.volume() <= kMostFolded))
+    w.fold = window_fold(w.body.kind(), n.operand_type(0)->dtype);
   NativeOp op;
   op.what = str_cat("windows of up to ", w.walk.volume(), " elements, ",
                     w.order_free       ? "plain"

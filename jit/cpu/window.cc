@@ -24,9 +24,13 @@ void append_offsets(const std::vector<D>& dims, const std::vector<std::pair<int6
   }
   const D& dim = dims[d];
   for (int64_t k = kept[d].first; k < kept[d].second; ++k) {
-    const int64_t p = position[d] * dim.stride + k * dim.dilation - dim.padding;
-    if (p < 0 || p % dim.base_dilation != 0 || p / dim.base_dilation >= dim.extent) continue;
-    append_offsets(dims, kept, position, d + 1, at + p / dim.base_dilation * dim.array_stride, out);
+    int64_t p = position[d] * dim.stride + k * dim.dilation - dim.padding;
+    if (dim.base_dilation != 1) {  // seldom, and divisions take long
+      if (p % dim.base_dilation != 0) continue;
+      p /= dim.base_dilation;
+    }
+    if (p < 0 || p >= dim.extent) continue;
+    append_offsets(dims, kept, position, d + 1, at + p * dim.array_stride, out);
   }
 }
 

@@ -223,6 +223,18 @@ TEST_CASE("Windows are reduced in the evaluator's order", "[native][heavy]") {
       check(body + window_text(t, "3,8,9", "3,4,4", "window_dimensions=[1,2,3], window_strides=[1,2,2]"));
       check(body + window_text(t, "2,7,5", "2,6,7", "window_dimensions=[1,4,3], padding=[0,0,1,1,2,2]"));
     }
+  // Rows longer than a vector, positions side by side, two, three and four apart; more elements than fold at
+  // once.
+  for (const char* t : {"f32", "f64", "s32", "s8"})
+    for (const char* op : {"add", "multiply", "maximum", "minimum"}) {
+      const std::string body = binary_body(op, t);
+      check(body + window_text(t, "6,140", "6,140", "window_dimensions=[3,3], padding=[1,1,1,1]"));
+      check(body + window_text(t, "6,140", "3,70",
+                               "window_dimensions=[3,3], window_strides=[2,2], padding=[1,0,1,0]"));
+      check(body + window_text(t, "9,50", "3,16", "window_dimensions=[3,5], window_strides=[3,3]"));
+      check(body + window_text(t, "9,50", "9,12", "window_dimensions=[1,5], window_strides=[1,4]"));
+      check(body + window_text(t, "9,50", "3,44", "window_dimensions=[7,7]"));
+    }
   for (const char* op : {"add", "maximum", "divide"}) {
     const std::string body = binary_body(op, "f32");
     // Dilated windows and arrays, cropping, windows larger than the array, windows that see nothing.
