@@ -54,6 +54,7 @@ class Along : public CpuReduction {
   // A row of results: to its place in rows_.
   void reduce_row(const Values& parallel, Value* row);
   void short_row(const Values& parallel, Value* row);
+  void single_row(const Values& parallel, Value* row);
   void chosen_row(const Values& parallel, Value* row);
   Values fold_short(Row& row, size_t k, size_t step);
   void reduce_rows(const Values& outer, Value* column, Value* count);
@@ -88,7 +89,8 @@ class Along : public CpuReduction {
   std::optional<CpuChoice> choice_;  // of rows of a segment and more
   llvm::Function* fold_block_ = nullptr;
   Value* rows_ = nullptr;  // a block with a vector of lanes per row of results
-  Value *total_ = nullptr, *several_ = nullptr, *is_short_ = nullptr;
+  Value *total_ = nullptr, *several_ = nullptr;
+  Value *is_short_ = nullptr, *is_single_ = nullptr;  // less than L elements, no more than a vector has
   Values short_masks_;  // per vector of a row shorter than L: the lanes that hold an element
 };
 
@@ -286,6 +288,17 @@ void Along::short_row(const Values& parallel, Value* place) {
   indices.push_back(nullptr);
   Row row = c_.sections.begin(kernel_.body, kernel_.parallel_rank, indices, {{}, kernel_.reduction.inputs});
   const Values result = fold_short(row, 0, 1);
+  for (unsigned v = 0; v < result.size(); ++v)
+    tree_.store(result[v], tree_.address(rows_, v, place, f_.i64(0)), v, width_);
+}
+
+// A row of no more than a vector. There are many of them: nothing stands here but what each asks for.
+void Along::single_row(const Values& parallel, Value* place) {
+  Values indices = parallel;
+  indices.push_back(nullptr);
+  Row row = c_.sections.begin(kernel_.body, kernel_.parallel_rank, indices, {{}, kernel_.reduction.inputs});
+  const LaneOps::Only only(c_.lanes, short_masks_[0]);
+  const Values result = tree_.elements(row, f_.i64(0), width_);
   for (unsigned v = 0; v < result.size(); ++v)
     tree_.store(result[v], tree_.address(rows_, v, place, f_.i64(0)), v, width_);
 }
@@ -491,7 +504,15 @@ void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
     each(&Along::reduce_row);
     return;
   }
-  f_.if_then(is_short_, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row); });
+  Value* is_short = is_short_;
+  if (short_rows) {
+    f_.if_then(is_single_, [&] {
+      c_.lanes.poll_cancel();
+      each(&Along::single_row);
+    });
+    is_short = b_.CreateAnd(is_short, b_.CreateNot(is_single_));
+  }
+  f_.if_then(is_short, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row); });
   f_.if_then(b_.CreateNot(is_short_), [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row); });
 }
 
@@ -505,6 +526,7 @@ void Along::emit(const CpuBounds& bounds) {
   several_ = tree_.several_chunks(total_);
   // Rows of less than one segment all end at the same lane.
   is_short_ = b_.CreateICmpULT(total_, f_.i64(tree_.lanes()));
+  is_single_ = b_.CreateICmpULE(total_, f_.i64(width_));
   Value* is_folded = choice_ ? b_.CreateNot(is_short_) : several_;
   Value* reach = b_.CreateSelect(is_folded, f_.i64(1), up_to_width(total_));
   for (int64_t at = 0; is_peeled() && at < tree_.lanes(); at += width_) {

@@ -144,10 +144,56 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
   return constant(result, 0, lanes);
 }
 
+Value* PrimEmitter::by_parts(llvm::ArrayRef<Value*> operands, unsigned at_once, const OfPart& f) {
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(operands[0]->getType())->getNumElements();
+  if (lanes == at_once) return f(operands);
+  Value* all = nullptr;
+  for (unsigned from = 0; from < lanes; from += at_once) {
+    llvm::SmallVector<Value*, 2> parts;
+    for (Value* o : operands)
+      parts.push_back(b_.CreateExtractVector(
+          llvm::FixedVectorType::get(o->getType()->getScalarType(), at_once), o, b_.getInt64(from)));
+    Value* part = f(parts);
+    if (!all)
+      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(part->getType()->getScalarType(), lanes));
+    all = b_.CreateInsertVector(all->getType(), all, part, b_.getInt64(from));
+  }
+  return all;
+}
+
+// The greater or the smaller of two numbers, where -0 is below +0; of a NaN and a number the number
+// (AVX512-DQ's VRANGE, whose immediate is the operation and where the sign comes from). `lanes` fill a
+// register.
+Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
+  constexpr int kCompared = 1 << 2, kCurrentRounding = 4;
+  const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
+  const bool single = t == DType::kF32;
+  const llvm::Intrinsic::ID id = bits == 512   ? (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_512
+                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_512)
+                                 : bits == 256 ? (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_256
+                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_256)
+                                               : (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_128
+                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_128);
+  llvm::SmallVector<Value*, 6> operands{a, b, b_.getInt32(kCompared | (largest ? 1 : 0)), a,
+                                        llvm::Constant::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8U)))};
+  if (bits == 512) operands.push_back(b_.getInt32(kCurrentRounding));
+  return b_.CreateIntrinsic(id, {}, operands);
+}
+
 // Of equal operands, which differ at most in the sign of zero, the bits of both decide.
 Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
   if (native_.nan_limits && t == DType::kF32)
     return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+  constexpr uint64_t kNan32 = 0x7fc00000, kNan64 = 0x7ff8000000000000;
+  Constant* nan = constant(t, t == DType::kF32 ? kNan32 : kNan64, lanes);
+  const auto all_bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
+  if (native_.x86_bits == 512 && all_bits >= 128 && (all_bits & (all_bits - 1)) == 0) {
+    const unsigned at_once = std::min(lanes, static_cast<unsigned>(64 / byte_size(t)));
+    Value* found = by_parts({a, b}, at_once, [&](llvm::ArrayRef<Value*> parts) {
+      return emit_range(largest, t, parts[0], parts[1], at_once);
+    });
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, found);
+  }
   Type* bits = int_type(register_width(t), lanes);
   Value *below = largest ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOLT(b, a),
         *above = largest ? b_.CreateFCmpOLT(b, a) : b_.CreateFCmpOLT(a, b);
@@ -155,9 +201,7 @@ Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsi
   Value* second = b_.CreateBitCast(b_.CreateSelect(above, a, b), bits);
   Value* both =
       b_.CreateBitCast(largest ? b_.CreateAnd(first, second) : b_.CreateOr(first, second), type(t, lanes));
-  constexpr uint64_t kNan32 = 0x7fc00000, kNan64 = 0x7ff8000000000000;
-  return b_.CreateSelect(b_.CreateFCmpUNO(a, b), constant(t, t == DType::kF32 ? kNan32 : kNan64, lanes),
-                         both);
+  return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, both);
 }
 
 // x limited by a constant, x > c ? c : x or x < c ? c : x; null for anything else. Of zeros the sign would
@@ -302,7 +346,7 @@ Value* PrimEmitter::permute(const float* numbers, Value* place, unsigned lanes) 
     return b_.CreateIntrinsic(
         llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
         {llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers, 16)), place});
-  if (native_.permuted == 16)
+  if (native_.x86_bits == 512)
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_256, {}, {half(0), place, half(8)});
   const auto picked = [&](int from) {
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {half(from), place});
@@ -313,16 +357,10 @@ Value* PrimEmitter::permute(const float* numbers, Value* place, unsigned lanes) 
 
 Value* PrimEmitter::emit_lookup(DType t, Value* place, uint64_t number, unsigned lanes) {
   const auto* numbers = static_cast<const float*>(hlo::scalar::table(t, number));
-  if (lanes >= 8 && lanes % 8 == 0 && native_.permuted > 0) {
-    const unsigned at_once = lanes % 16 == 0 ? static_cast<unsigned>(native_.permuted) : 8;
-    if (lanes == at_once) return permute(numbers, place, lanes);
-    Value* all = llvm::PoisonValue::get(type(t, lanes));
-    for (unsigned from = 0; from < lanes; from += at_once) {
-      Value* part = b_.CreateExtractVector(llvm::cast<llvm::VectorType>(int_type(32, at_once)), place,
-                                           b_.getInt64(from));
-      all = b_.CreateInsertVector(all->getType(), all, permute(numbers, part, at_once), b_.getInt64(from));
-    }
-    return all;
+  if (lanes >= 8 && lanes % 8 == 0 && native_.x86_bits > 0) {
+    const unsigned at_once = native_.x86_bits == 512 && lanes % 16 == 0 ? 16 : 8;
+    return by_parts(place, at_once,
+                    [&](llvm::ArrayRef<Value*> parts) { return permute(numbers, parts[0], at_once); });
   }
   llvm::Module& module = *b_.GetInsertBlock()->getModule();
   const std::string name = "table." + std::to_string(number);

@@ -8,6 +8,8 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <functional>
+
 #include "hlo/dtype.h"
 #include "hlo/scalar/program.h"
 
@@ -29,10 +31,8 @@ inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 struct NativeForms {
   bool bf16_rounding = false;  // f32 to bf16, subnormals too (AVX512-BF16 flushes them)
   bool nan_limits = false;     // the smaller and the greater of two floats, NaN where either is
-  // The numbers of f32 that one instruction picks from registers by a place in each lane: 16 with AVX-512, 8
-  // with AVX2.
-  int permuted = 0;
-  unsigned table_space = 0;  // where the tables of lookups lie
+  unsigned x86_bits = 0;       // 512: AVX-512 with its BW, DQ and VL; 256: AVX2
+  unsigned table_space = 0;    // where the tables of lookups lie
 };
 
 class PrimEmitter {
@@ -52,6 +52,10 @@ class PrimEmitter {
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
   llvm::Value* emit_limit(llvm::Value* p, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_extreme(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  // f of parts of the operands, of `at_once` lanes each.
+  using OfPart = std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*> parts)>;
+  llvm::Value* by_parts(llvm::ArrayRef<llvm::Value*> operands, unsigned at_once, const OfPart& f);
+  llvm::Value* emit_range(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
