@@ -31,12 +31,7 @@ inline constexpr double kCoshNarrow[] = {
     0x1.0000000000001p-1, 0x1.5555555553d37p-5, 0x1.6c16c1789d1d7p-10, 0x1.a019b8ca26fcfp-16,
     0x1.2891d4ffbb0f9p-22,
 };
-// kExp, to 2^-28 of exp(r).
-inline constexpr double kExpSingle[] = {
-    0x1.fffffb93c72bap-2, 0x1.5554908eb94f1p-3, 0x1.5558f500aec1fp-5, 0x1.123a77f0a3924p-7,
-    0x1.6a23587b0c6abp-10,
-};
-// the same, to 2^-31 of exp(r) - 1, with 1/2 itself.
+// kExp, to 2^-31 of exp(r) - 1, with 1/2 itself.
 inline constexpr double kExpm1Single[] = {
     0x1.0000000000000p-1, 0x1.555554d64ced3p-3, 0x1.5554f224ff184p-5, 0x1.1111cb21aeeaep-7,
     0x1.6d4110c24e02fp-10, 0x1.9fbdd2c328697p-13,
@@ -144,11 +139,6 @@ inline constexpr double kErfcx[] = {
     0x1.8343fe844efdap-22, -0x1.4adb327f0c8a9p-21, -0x1.3bae6e3642a25p-23, 0x1.b32a352a7710fp-24,
     0x1.9102e904ecc42p-25, -0x1.bb9604a11beb3p-27, -0x1.7c509f1e5c929p-27, 0x1.d72a20e83131ep-31,
     0x1.9990171c42a74p-30,
-};
-// as kErf, |x| <= 0.65, to 2^-39.
-inline constexpr double kErfNarrow[] = {
-    -0x1.812746b035c88p-2, 0x1.ce2f21999ae06p-4, -0x1.b82cdf2015d8cp-6, 0x1.565aebd9745a3p-8,
-    -0x1.bffdbd05f368fp-11, 0x1.f45c306eadc22p-14, -0x1.a9fc403d084bbp-17,
 };
 // as kErfcx, 0 <= x <= 10.1, to 2^-36.
 inline constexpr double kErfcxNarrow[] = {

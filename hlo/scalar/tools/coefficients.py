@@ -92,13 +92,6 @@ def asin_tail(z):
     return (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
 
 
-ERF_SLOPE = 2 / mp.sqrt(mp.pi)
-
-
-def erf_tail(z):
-    if z < 0.0001:
-        return -ERF_SLOPE * (mp.mpf(1) / 3 - z / 10 + z * z / 42 - z**3 / 216)
-    return (mp.erf(mp.sqrt(z)) / mp.sqrt(z) - ERF_SLOPE) / z
 
 
 def scaled_erfc(t):
@@ -164,8 +157,7 @@ TABLE = [
      (HALF_LN2 * mp.mpf("1.001")) ** 2, 3),
     ("kCoshNarrow", "(cosh(r) - 1) / r^2 in r^2, to 2^-50 of the cosine", series(lambda k: 1 / mp.factorial(2 * k + 2)), 0,
      (HALF_LN2 * mp.mpf("1.001")) ** 2, 4),
-    ("kExpSingle", "kExp, to 2^-28 of exp(r)", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4, lambda r: r**2 * mp.exp(-r)),
-    ("kExpm1Single", "the same, to 2^-31 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4,
+    ("kExpm1Single", "kExp, to 2^-31 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 4,
      lambda r: r**3 / mp.expm1(r), mp.mpf("0.5")),
     ("kExpStep", "kExp for |r| <= ln(2)/32, to 2^-29 of exp(r)", exp_tail, -HALF_LN2 * 1.002 / 16, HALF_LN2 * 1.002 / 16, 1,
      lambda r: r**2 * mp.exp(-r)),
@@ -197,7 +189,6 @@ TABLE = [
      series(lambda k: 2 / mp.sqrt(mp.pi) * (-1) ** (k + 1) / (mp.factorial(k + 1) * (2 * k + 3))), 0, "0.81", 11),
     ("kErfcx", "(1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5", scaled_erfc,
      (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
-    ("kErfNarrow", "as kErf, |x| <= 0.65, to 2^-39", erf_tail, 0, "0.4225", 6),
     ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-36", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 13),
     ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
     ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
