@@ -105,18 +105,19 @@ Scalar log_of_steps(const LogSteps& s, std::optional<Scalar> low = {}) {
   return sum.hi + fma(s.f * s.f, polynomial(s.f, kLogStep), rest);
 }
 
-// One sign tells whether x is below `least` or no less than `end`; both are positive.
-Scalar is_outside(Scalar x, double least, double end) {
+// Bits whose sign tells whether x is below `least` or no less than `end`; both are positive. So one sign asks
+// for several bounds at once, where comparisons would go through masks.
+Scalar outside(Scalar x, double least, double end) {
   const Scalar bits = to_bits(x);
-  const Scalar outside = (bits - to_bits(constant(x, least))) | (to_bits(constant(x, end)) - 1 - bits);
-  return (outside & sign_mask(outside)) != 0;
+  return (bits - to_bits(constant(x, least))) | (to_bits(constant(x, end)) - 1 - bits);
 }
+Scalar has_sign(Scalar bits) { return (bits & sign_mask(bits)) != 0; }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Scalar log_f32(Scalar x) {
   const Scalar tiny = x < 0x1p-126;
   const Scalar any = log_of_steps(log_steps(select(tiny, x * 0x1p23, x), select(tiny, -23, constant(x, 0))));
-  return select_rare(is_outside(x, 0x1p-126, kInfinity), with_log_specials(x, any),
+  return select_rare(has_sign(outside(x, 0x1p-126, kInfinity)), with_log_specials(x, any),
                      log_of_steps(log_steps(x)));
 }
 
@@ -126,7 +127,8 @@ Scalar log1p_f32(Scalar x) {
   const Scalar inverse = bitcast(to_bits(constant(x, 1)) - s.power, DType::kF32);
   const Scalar lost = v.lo * (inverse * s.c);  // of f, so that of the logarithm it is lost / (1 + f), about
   const Scalar usual = select(x == 0, x, log_of_steps(s, fma(-lost, s.f, lost)));
-  return select_rare(is_outside(v.hi, 0x1p-126, 0x1p126), with_log_specials(v.hi, log_of_steps(s)), usual);
+  return select_rare(has_sign(outside(v.hi, 0x1p-126, 0x1p126)), with_log_specials(v.hi, log_of_steps(s)),
+                     usual);
 }
 
 Scalar log1p_f64(Scalar x) {
@@ -261,11 +263,10 @@ Scalar pow_of_normal(Scalar v, ScalarOrNumber exponent_of_one, Scalar y) {
 // one sign tells whether some bound is passed, where several comparisons would go through masks.
 Scalar with_usual_pow(Scalar x, Scalar y, double least, Scalar usual, Scalar any) {
   const Scalar of_x = to_bits(x), of_y = to_bits(y), zero = of_x == 0;
-  const Scalar outside = (of_x - to_bits(constant(x, least))) | (to_bits(infinity_like(x)) - 1 - of_x);
   const Scalar not_above_zero = (of_y - 1) | of_y;
   const Scalar too_large = to_bits(constant(y, kPowTop)) - to_bits(abs(y));
-  const Scalar rare = select(zero, not_above_zero, outside) | too_large;
-  return select_rare((rare & sign_mask(rare)) != 0, any, select(zero, 0, usual));
+  const Scalar rare = select(zero, not_above_zero, outside(x, least, kInfinity)) | too_large;
+  return select_rare(has_sign(rare), any, select(zero, 0, usual));
 }
 
 Scalar pow_f64(Scalar x, Scalar y) {

@@ -27,6 +27,20 @@ constexpr int64_t kMostFoldedStep = 3;
 // Elements visited by one task; tasks are cut by size only.
 constexpr int64_t kWindowTask = 256 * 1024;
 
+// Whether any order of combining gives the same bits.
+bool is_order_free(CombineKind kind, hlo::DType type) {
+  switch (kind) {
+    case CombineKind::kMaximum:
+    case CombineKind::kMinimum:
+      return !hlo::is_complex(type);
+    case CombineKind::kAdd:
+    case CombineKind::kMultiply:
+      return !hlo::is_inexact(type);
+    default:
+      return false;
+  }
+}
+
 // What one operand contributes: `n` elements, `step` apart.
 struct Source {
   const std::byte* data;

@@ -166,18 +166,7 @@ Combines of_type(DType type) {
 }
 
 Combines combines(CombineKind kind, DType type) {
-  switch (kind) {
-    case CombineKind::kAdd:
-      return of_type<CombineKind::kAdd>(type);
-    case CombineKind::kMultiply:
-      return of_type<CombineKind::kMultiply>(type);
-    case CombineKind::kMaximum:
-      return of_type<CombineKind::kMaximum>(type);
-    case CombineKind::kMinimum:
-      return of_type<CombineKind::kMinimum>(type);
-    default:
-      return {};
-  }
+  return with_operation(kind, [&]<CombineKind K>() { return of_type<K>(type); });
 }
 
 }  // namespace

@@ -29,6 +29,23 @@ using PrefixCombine = void (*)(void* acc, const void* x, void* y, int64_t step, 
 // What a region (acc, x) -> acc of one real or complex type does, where it is one of the common ones.
 enum class CombineKind : uint8_t { kOther, kKeep, kReplace, kAdd, kMultiply, kMaximum, kMinimum };
 CombineKind combine_kind(const hlo::Value& acc, const hlo::Value& x, const hlo::Value& result);
+// f.template operator()<kind>() for the kinds that are operations on elements, what its result type makes of
+// nothing for others.
+template <typename F>
+auto with_operation(CombineKind kind, F f) -> decltype(f.template operator()<CombineKind::kAdd>()) {
+  switch (kind) {
+    case CombineKind::kAdd:
+      return f.template operator()<CombineKind::kAdd>();
+    case CombineKind::kMultiply:
+      return f.template operator()<CombineKind::kMultiply>();
+    case CombineKind::kMaximum:
+      return f.template operator()<CombineKind::kMaximum>();
+    case CombineKind::kMinimum:
+      return f.template operator()<CombineKind::kMinimum>();
+    default:
+      return {};
+  }
+}
 // Null if there is no routine for them.
 RowCombine row_combine(CombineKind kind, hlo::DType type);
 IndexedCombine indexed_combine(CombineKind kind, hlo::DType type);

@@ -118,7 +118,7 @@ void fold(void* to, const void* from, const int64_t* offsets, int64_t count, int
 }
 
 template <CombineKind K>
-WindowFold of_type(DType type) {
+WindowFold fold_of_type(DType type) {
   switch (type) {
     case DType::kS8:
       return fold<int8_t, K>;
@@ -140,31 +140,7 @@ WindowFold of_type(DType type) {
 }  // namespace
 
 WindowFold window_fold(CombineKind kind, DType type) {
-  switch (kind) {
-    case CombineKind::kAdd:
-      return of_type<CombineKind::kAdd>(type);
-    case CombineKind::kMultiply:
-      return of_type<CombineKind::kMultiply>(type);
-    case CombineKind::kMaximum:
-      return of_type<CombineKind::kMaximum>(type);
-    case CombineKind::kMinimum:
-      return of_type<CombineKind::kMinimum>(type);
-    default:
-      return nullptr;
-  }
-}
-
-bool is_order_free(CombineKind kind, DType type) {
-  switch (kind) {
-    case CombineKind::kMaximum:
-    case CombineKind::kMinimum:
-      return !hlo::is_complex(type);
-    case CombineKind::kAdd:
-    case CombineKind::kMultiply:
-      return !hlo::is_inexact(type);
-    default:
-      return false;
-  }
+  return with_operation(kind, [&]<CombineKind K>() { return fold_of_type<K>(type); });
 }
 
 }  // namespace lamina::jit

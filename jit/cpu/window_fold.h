@@ -19,9 +19,6 @@ inline constexpr int64_t kMostFolded = 16;
 // Null if there is no routine for them.
 WindowFold window_fold(CombineKind kind, hlo::DType type);
 
-// Whether any order of combining gives the same bits.
-bool is_order_free(CombineKind kind, hlo::DType type);
-
 }  // namespace lamina::jit
 
 #endif  // LAMINA_JIT_CPU_WINDOW_FOLD_H_

@@ -66,7 +66,7 @@ def by_place(columns: list[list[float]]) -> list[list[float]]:
     return [[columns[(i + 4) % SIZE][row] for i in range(SIZE)] for row in range(DEGREE + 2)]
 
 
-def even_pieces(f: Function, unit: mp.mpf) -> list[list[float]]:
+def any_pieces(f: Function, unit: mp.mpf) -> list[list[float]]:
     """The same of any f, by the digits of y = a * unit + 1, and nothing special about 0."""
     bounds = [((low - 1) / unit, (high - 1) / unit) for low, high in places()]
     return by_place([piece(f, *exact_near(f, (low + high) / 2), low, high) for low, high in bounds])
@@ -153,7 +153,7 @@ inline constexpr uint64_t kPiecesTables = 8;
         rows += pieces(f, inverse, start, unit)
     unit = mp.mpf(single(15 / mp.mpf("10.12")))
     print(f"inline constexpr Pieces kScaledErfcPieces = {{{len(rows)}, {float(unit).hex()}, 1, 10.1}};")
-    rows += even_pieces(scaled_erfc, unit)
+    rows += any_pieces(scaled_erfc, unit)
     print("// The number of the first table of each kind.")
     for name, meaning, made in TABLES:
         print(f"inline constexpr uint64_t {name} = {len(rows)};  // {meaning}")
