@@ -30,6 +30,9 @@ struct Costs {
   int64_t chain_least_bytes = 512 * 1024;
   // With fewer rows they do not either: where many units work on rows at a time.
   int64_t chain_least_rows = 1;
+  // What routines do by themselves (cluster/read_through.h): products multiply the bytes that factors are
+  // converted from, gathers and scatters count negative indices from the end.
+  bool reads_bytes = false, counts_from_end = false;
 };
 
 }  // namespace lamina::cluster

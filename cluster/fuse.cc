@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <ranges>
 
 #include "cluster/array_loop.h"
 #include "cluster/costs.h"
 #include "cluster/group_graph.h"
+#include "cluster/read_through.h"
 #include "cluster/repeat.h"
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
@@ -19,6 +21,7 @@ namespace {
 using hlo::Attr;
 using hlo::Op;
 using hlo::Operand;
+using hlo::Value;
 
 bool is_free(const Node& n) { return n.op() == Op::parameter || n.op() == Op::leaf; }
 // A constant that is written into the code.
@@ -65,16 +68,10 @@ class Fuser {
       position_[nodes_[i]] = static_cast<int>(i);
       uses_.emplace_back();
     }
-    for (const Node* n : nodes_) {
-      if (is_free(*n)) continue;
-      for (Operand o : n->operands()) {
-        auto& users = uses_[position_.at(o.node())];
-        if (users.empty() || users.back() != n) users.push_back(n);
-      }
-    }
-    for (const hlo::Value& r : c.roots()) roots_.insert(r.node());
+    for (const Value& r : c.roots()) roots_.insert(r.node());
+    find_uses();
     for (const Node* n : nodes_)
-      if (is_loop_op(n->op())) examine_loop(n);
+      if (is_loop_op(n->op()) && is_needed(n)) examine_loop(n);
     plan_.most_written_out = costs_.most_written_out;
   }
 
@@ -97,9 +94,32 @@ class Fuser {
     bool over_arrays = false;
   };
 
+  // What library steps read through is needed no longer, unless something else reads it.
+  void find_uses() {
+    const auto use = [&](const Node* operand, const Node* user) {
+      auto& users = uses_[position_.at(operand)];
+      if (users.empty() || users.back() != user) users.push_back(user);
+    };
+    for (const Node* n : nodes_ | std::views::reverse) {
+      if (is_free(*n) || !is_needed(n)) continue;
+      std::vector<Value> reads;
+      if (loop_role(*n) == LoopRole::kNone) reads = read_through(*n, costs_);
+      for (const Value& v : reads) use(v.node(), n);
+      if (reads.empty())
+        for (Operand o : n->operands()) use(o.node(), n);
+      else
+        reads_.emplace(n, std::move(reads));
+    }
+    for (auto& users : uses_) std::ranges::reverse(users);
+  }
+
+  bool is_needed(const Node* n) const { return roots_.contains(n) || !uses_[position_.at(n)].empty(); }
+  // Whether a step or an expression in steps computes it.
+  bool is_computed(const Node& n) const { return !is_free(n) && !is_immediate(n) && is_needed(&n); }
+
   void examine_loop(const Node* n) {
     std::vector<bool> read(n->num_results(), false);
-    for (const hlo::Value& r : computation_.roots())
+    for (const Value& r : computation_.roots())
       if (r.node() == n) read[r.index()] = true;
     for (const Node* u : uses_[position_.at(n)])
       for (Operand o : u->operands())
@@ -130,7 +150,7 @@ class Fuser {
     anchor_of_.assign(nodes_.size(), -1);
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node* n = nodes_[i];
-      if (is_free(*n) || is_immediate(*n)) continue;
+      if (!is_computed(*n)) continue;
       const LoopRole role = loop_role(*n);
       if (role == LoopRole::kMap) {
         int cost = 1;
@@ -345,7 +365,7 @@ class Fuser {
     };
     for (size_t i = nodes_.size(); i-- > 0;) {
       const Node* n = nodes_[i];
-      if (is_free(*n) || is_immediate(*n)) continue;
+      if (!is_computed(*n)) continue;
       for (const Node* u : uses_[i]) {
         const int p = position_.at(u);
         const int user_anchor = anchor_of_[p];
@@ -495,6 +515,7 @@ class Fuser {
     else
       group.kind = op == Op::custom_call ? GroupKind::kHost : GroupKind::kLibrary;
     group.sorted_read = sorted_read(first.node);
+    if (const auto reads = reads_.find(first.node); reads != reads_.end()) group.reads = reads->second;
     for (int m : members) {
       const Anchor& a = anchors_[m];
       group.anchors.push_back(a.node);
@@ -513,6 +534,7 @@ class Fuser {
   std::vector<std::vector<const Node*>> uses_;
   HashSet<const Node*> roots_;
   HashMap<const Node*, RepeatKernel> repeats_;
+  HashMap<const Node*, std::vector<Value>> reads_;  // of steps that read through
   std::vector<int> cost_;
   std::vector<bool> dear_;
   std::vector<int> anchor_of_;

@@ -43,6 +43,7 @@ struct Group {
   // A sort: of each line of results, how many elements from the first on anything reads; others may hold
   // anything. -1: all.
   int64_t sorted_read = -1;
+  std::vector<hlo::Value> reads;     // library: by operand, if not the operands (cluster/read_through.h)
   std::vector<const Node*> outputs;  // anchors that are stored
   int cluster = 0;                   // groups between two host steps share a number
 };

@@ -60,31 +60,10 @@ std::optional<OnednnRoutine> fast_routine(const Node& n, Make make) {
   return made.ok() ? std::optional(*std::move(made)) : std::nullopt;
 }
 
-// The bytes that an operand of a product of integers is made of by conversion, where they are stored as well.
-Value bytes_of(const cluster::FusionPlan& plan, const Value& v) {
-  const Node& n = *v.node();
-  if (n.op() != Op::convert || !hlo::is_integer(v.dtype()) || hlo::byte_size(v.dtype()) != 4) return {};
-  const Value from = n.operand_value(0);
-  const bool stored = from.node()->op() == Op::parameter || plan.group_of.contains(from.node());
-  const bool bytes = from.dtype() == hlo::DType::kS8 || from.dtype() == hlo::DType::kU8;
-  return stored && bytes ? from : Value();
-}
-
-// Products read bytes four times as fast as what they are converted to.
-NodeSlots slots_of_dot(const cluster::FusionPlan& plan, const Node& n, const SlotOf& slot_of) {
-  const Value left = bytes_of(plan, n.operand_value(0)), right = bytes_of(plan, n.operand_value(1));
-  if (!left || !right || left.dtype() != right.dtype()) return NodeSlots(n, slot_of);
-  NodeSlots slots(n, [&](const Value& v) {
-    return slot_of(v.node() == &n ? v : v.node() == n.operand(0).node() ? left : right);
-  });
-  slots.operand_types = {left.type(), right.type()};
-  return slots;
-}
-
 class DotStep final : public Step {
  public:
-  DotStep(CpuClient& cpu, const cluster::FusionPlan& plan, const Node& n, const SlotOf& slot_of)
-      : cpu_(cpu), slots_(slots_of_dot(plan, n, slot_of)), shape_(hlo::dot_shape(n)) {
+  DotStep(CpuClient& cpu, const Node& n, const SlotOf& slot_of, std::span<const Value> reads)
+      : cpu_(cpu), slots_(n, slot_of, reads), shape_(hlo::dot_shape(n)) {
     plain_ = collapsed(shape_);
     fast_ = fast_routine(n, [&]() -> absl::StatusOr<OnednnRoutine> {
       if (!plain_) return absl::UnavailableError("no single stride");
@@ -155,11 +134,12 @@ class ConvolutionStep final : public Step {
 // A row of the table of native ops.
 class NativeStep final : public Step {
  public:
-  NativeStep(CpuClient& cpu, const Node& n, NativeOp op, const SlotOf& slot_of)
+  NativeStep(CpuClient& cpu, const Node& n, NativeOp op, const SlotOf& slot_of,
+             std::span<const Value> reads = {})
       : cpu_(cpu),
         node_(const_cast<Node*>(&n)),
         op_(std::move(op)),
-        slots_(n, slot_of),
+        slots_(n, slot_of, reads),
         work_(native_work(n)) {}
 
   absl::Status enqueue(Frame& frame) const override {
@@ -200,15 +180,16 @@ std::unique_ptr<Step> make_native_step(CpuClient& cpu, const Node& node, const S
   return std::make_unique<NativeStep>(cpu, node, std::move(op), slot_of);
 }
 
-std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::FusionPlan& plan,
-                                        const cluster::Group& group, const SlotOf& slot_of) {
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::Group& group, const SlotOf& slot_of) {
   const Node& node = *group.anchors[0];
+  if (!group.reads.empty() && node.op() != Op::dot_general)
+    return std::make_unique<NativeStep>(cpu, node, make_indexed_from_end(node), slot_of, group.reads);
   if (group.sorted_read >= 0)
     return std::make_unique<NativeStep>(cpu, node, make_sort_of_first(node, group.sorted_read), slot_of);
   if (std::unique_ptr<Step> native = make_native_step(cpu, node, slot_of)) return native;
   switch (node.op()) {
     case Op::dot_general:
-      return std::make_unique<DotStep>(cpu, plan, node, slot_of);
+      return std::make_unique<DotStep>(cpu, node, slot_of, group.reads);
     case Op::convolution:
       return std::make_unique<ConvolutionStep>(cpu, node, slot_of);
     default:

@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Step>> CpuClient::CpuTarget::lower(const cluster:
                                                                   const cluster::Group& group,
                                                                   const SlotOf& slot_of) const {
   if (group.kind == cluster::GroupKind::kLoop) return make_loop_step(cpu_, plan, group, slot_of);
-  return make_library_step(cpu_, plan, group, slot_of);
+  return make_library_step(cpu_, group, slot_of);
 }
 
 std::unique_ptr<const Step> CpuClient::CpuTarget::chain(std::span<const Step* const> steps, int64_t rows,

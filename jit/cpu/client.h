@@ -60,7 +60,7 @@ class CpuClient final : public Client {
 
    private:
     CpuClient& cpu_;
-    const cluster::Costs costs_;
+    const cluster::Costs costs_{.reads_bytes = true, .counts_from_end = true};
   };
 
   CpuClient();

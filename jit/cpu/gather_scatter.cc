@@ -41,6 +41,7 @@ struct IndexSpace {
   // Whether index vector p begins at element p * flat_step: one dimension of vectors, none a batching one.
   bool is_flat = true;
   int64_t flat_step = 1;
+  bool from_end = false;  // negative indices count from there
 
   IndexSpace(const hlo::Type& array, const hlo::Type& indices, int64_t vector_dim, const Dims& map,
              const Dims& array_batching, const Dims& index_batching)
@@ -61,6 +62,12 @@ struct IndexSpace {
     int64_t step = flat_step = vector_dim == indices.rank() - 1 ? indices.dims[vector_dim] : 1;
     for (size_t d = batch_dims.size(); d-- > 0; step *= std::max<int64_t>(batch_dims[d], 1))
       is_flat &= batch_dims[d] == 1 || batch_strides[d] == step;
+  }
+
+  // Entry `k` of the vector whose first entry lies at `at`.
+  int64_t read(const void* indices, int64_t at, size_t k) const {
+    const int64_t v = read_index(type, indices, at + static_cast<int64_t>(k) * entry_step);
+    return v < 0 && from_end ? v + entries[k].size : v;
   }
 
   // Offsets into the array of flat vectors begin ... begin + count - 1; with `clamped` starts are moved
@@ -87,11 +94,16 @@ struct IndexSpace {
     for (size_t k = 0; k < entries.size(); ++k) {
       const IndexEntry e = entries[k];
       const int64_t first = begin * flat_step + static_cast<int64_t>(k) * entry_step;
-      const auto at = [&](int64_t i) -> int64_t {
+      const auto stored = [&](int64_t i) -> int64_t {
         if constexpr (std::is_void_v<T>)
           return read_index(type, indices, first + i * flat_step);
         else
           return static_cast<const T*>(indices)[first + i * flat_step];
+      };
+      const int64_t end = from_end ? e.size : 0;
+      const auto at = [&](int64_t i) {
+        const int64_t v = stored(i);
+        return v + (v < 0 ? end : 0);
       };
       if (clamped)
         for (int64_t i = 0; i < count; ++i) to[i] += e.stride * std::clamp<int64_t>(at(i), 0, e.last);
@@ -107,12 +119,14 @@ struct IndexSpace {
   void narrow_offsets(const int32_t* indices, int64_t count, bool clamped, int64_t* to) const {
     const IndexEntry& e = entries[0];
     std::array<int32_t, kBlock> at;
+    const auto end = static_cast<int32_t>(from_end ? e.size : 0);
+    for (int64_t i = 0; i < count; ++i) at[i] = indices[i] + (indices[i] < 0 ? end : 0);
     if (clamped) {
       const auto last = static_cast<int32_t>(e.last);
-      for (int64_t i = 0; i < count; ++i) at[i] = std::min(std::max(indices[i], 0), last);
+      for (int64_t i = 0; i < count; ++i) at[i] = std::min(std::max(at[i], 0), last);
     } else {
       const auto size = static_cast<uint32_t>(e.size);
-      for (int64_t i = 0; i < count; ++i) at[i] = static_cast<uint32_t>(indices[i]) < size ? indices[i] : -1;
+      for (int64_t i = 0; i < count; ++i) at[i] = static_cast<uint32_t>(at[i]) < size ? at[i] : -1;
     }
     // Outside stays negative.
     if (e.stride == 1)
@@ -192,8 +206,7 @@ struct Gather {
       int64_t from = at.sum(1);
       for (size_t k = 0; k < space.entries.size(); ++k) {
         const IndexEntry& e = space.entries[k];
-        const int64_t v =
-            read_index(space.type, in[1], at.sum(0) + static_cast<int64_t>(k) * space.entry_step);
+        const int64_t v = space.read(in[1], at.sum(0), k);
         from += e.stride * std::clamp<int64_t>(v, 0, e.last);
       }
       copy_box(slice, in[0], from, out, at.sum(2), width);
@@ -336,8 +349,7 @@ struct Scatter {
   void place(const void* indices, const Odometer<2>& at, std::vector<int64_t>& start) const {
     std::fill(start.begin(), start.end(), 0);
     for (size_t k = 0; k < space.entries.size(); ++k)
-      start[space.entries[k].dim] =
-          read_index(space.type, indices, at.sum(1) + static_cast<int64_t>(k) * space.entry_step);
+      start[space.entries[k].dim] = space.read(indices, at.sum(1), k);
     for (size_t d = 0; d < outer_dims.size(); ++d) {
       const int64_t dim = outer_array_dim[d];
       if (dim < 0) continue;
@@ -409,9 +421,7 @@ Dims others(int64_t rank, const Dims& a, const Dims& b) {
   return out;
 }
 
-}  // namespace
-
-NativeOp make_gather(const Node& n) {
+NativeOp gather(const Node& n, bool from_end) {
   const hlo::Attrs& a = n.attrs();
   const hlo::Type &array = *n.operand_type(0), &indices = *n.operand_type(1), &result = *n.type();
   const Dims &sizes = a.ints(Attr::slice_sizes), &offset_dims = a.ints(Attr::offset_dims);
@@ -422,6 +432,7 @@ NativeOp make_gather(const Node& n) {
            1,
            0,
            hlo::byte_size(array.dtype)};
+  g.space.from_end = from_end;
   for (IndexEntry& e : g.space.entries) e.last = array.dims[e.dim] - sizes[e.dim];
   const Dims kept =
       others(array.rank(), a.ints(Attr::collapsed_slice_dims), a.ints(Attr::operand_batching_dims));
@@ -456,7 +467,7 @@ NativeOp make_gather(const Node& n) {
   return op;
 }
 
-NativeOp make_scatter(const Node& n) {
+NativeOp scatter(const Node& n, bool from_end) {
   const hlo::Attrs& a = n.attrs();
   const int64_t m = static_cast<int64_t>(n.operands().size()) / 2;
   const hlo::Type &array = *n.operand_type(0), &indices = *n.operand_type(m),
@@ -466,6 +477,7 @@ NativeOp make_scatter(const Node& n) {
                        a.ints(Attr::scatter_dims_to_operand_dims), a.ints(Attr::input_batching_dims),
                        a.ints(Attr::scatter_indices_batching_dims)),
             Region(a.computation(Attr::body))};
+  s.space.from_end = from_end;
   s.rank = array.rank();
   for (int64_t i = 0; i < m; ++i) s.widths.push_back(hlo::byte_size(n.operand_type(i)->dtype));
   const Dims kept =
@@ -517,6 +529,14 @@ NativeOp make_scatter(const Node& n) {
     return s.run(in, out, context);
   };
   return op;
+}
+
+}  // namespace
+
+NativeOp make_gather(const Node& n) { return gather(n, false); }
+NativeOp make_scatter(const Node& n) { return scatter(n, false); }
+NativeOp make_indexed_from_end(const Node& n) {
+  return n.op() == hlo::Op::gather ? gather(n, true) : scatter(n, true);
 }
 
 }  // namespace lamina::jit

@@ -37,6 +37,8 @@ NativeOp make_dynamic_slice(const hlo::Node& node);
 NativeOp make_dynamic_update_slice(const hlo::Node& node);
 NativeOp make_gather(const hlo::Node& node);
 NativeOp make_scatter(const hlo::Node& node);
+// A gather or scatter along one dimension whose negative indices count from the end of that.
+NativeOp make_indexed_from_end(const hlo::Node& node);
 NativeOp make_reduce_window(const hlo::Node& node);
 NativeOp make_select_and_scatter(const hlo::Node& node);
 NativeOp make_sort(const hlo::Node& node);

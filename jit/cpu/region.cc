@@ -63,8 +63,18 @@ struct Plain {
   static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
     T* a = static_cast<T*>(acc);
     const T* b = static_cast<const T*>(x);
-    for (int64_t i = 0; i < n; ++i)
-      if (at[i] >= 0) a[at[i]] = apply<T, K>(a[at[i]], b[i]);
+    for (int64_t i = 0; i < n;) {
+      const int64_t to = at[i];
+      if (to < 0) {
+        ++i;
+        continue;
+      }
+      // Neighbours with one target do not wait for each other's way through memory.
+      T sum = a[to];
+      do sum = apply<T, K>(sum, b[i]);
+      while (++i < n && at[i] == to);
+      a[to] = sum;
+    }
   }
   static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
     T a = *static_cast<const T*>(acc);

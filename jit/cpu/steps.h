@@ -24,8 +24,7 @@ Target::Batch make_batch_step(std::span<const Step* const> steps);
 // The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
 std::unique_ptr<Step> make_native_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
 // By a routine, a dot or a convolution; null for other ops.
-std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::FusionPlan& plan,
-                                        const cluster::Group& group, const SlotOf& slot_of);
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::Group& group, const SlotOf& slot_of);
 
 }  // namespace lamina::jit
 

@@ -15,10 +15,12 @@ struct NodeSlots {
   std::vector<int> operands, results;
   std::vector<const hlo::Type*> operand_types, result_types;
 
-  NodeSlots(const hlo::Node& n, const SlotOf& slot_of) {
+  // `reads` are what stands for the operands, if they do not stand for themselves (cluster/read_through.h).
+  NodeSlots(const hlo::Node& n, const SlotOf& slot_of, std::span<const hlo::Value> reads = {}) {
     for (size_t i = 0; i < n.operands().size(); ++i) {
-      operands.push_back(slot_of(n.operand_value(i)));
-      operand_types.push_back(n.operand_type(i));
+      const hlo::Value operand = reads.empty() ? n.operand_value(i) : reads[i];
+      operands.push_back(slot_of(operand));
+      operand_types.push_back(operand.type());
     }
     for (uint32_t i = 0; i < n.num_results(); ++i) {
       results.push_back(slot_of(hlo::Value(const_cast<hlo::Node*>(&n), i)));

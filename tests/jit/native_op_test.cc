@@ -187,6 +187,76 @@ TEST_CASE("Scatters apply updates in order and skip what lies outside", "[native
   }
 }
 
+TEST_CASE("Gathers and scatters count negative indices from the end by themselves", "[native]") {
+  // Indices of the type `i` and the shape `shape`, the negative ones moved to where they count from the end.
+  const auto moved = [](const std::string& i, const std::string& shape, const std::string& size) {
+    return with(
+        "  z = $i[] constant(0)\n  zs = $i[$s] broadcast_in_dim(z), shape=[$s]\n"
+        "  n = pred[$s] compare(p1, zs), direction=\"LT\"\n  c = $i[] constant($n)\n"
+        "  cs = $i[$s] broadcast_in_dim(c), shape=[$s]\n  a = $i[$s] add(p1, cs)\n"
+        "  w = $i[$s] select(n, a, p1)\n",
+        {{"i", i}, {"s", shape}, {"n", size}});
+  };
+  const auto steps = [](const ComputationPtr& c) {
+    auto made = jit::Executable::compile(jit::host_device(), c);
+    REQUIRE(made.ok());
+    return (*made)->steps().size();
+  };
+  const auto check_one = [&](const std::string& text) {
+    check(text, -13, 13);
+    CHECK(steps(program(text)) == 1);
+  };
+  const std::string add = binary_body("add", "f32");
+  for (const char* i : {"s32", "s64"}) {
+    check_one(add +
+              with("computation main(p0: f32[9], p1: $i[600], p2: f32[600]) -> (f32[9]) {\n", {{"i", i}}) +
+              moved(i, "600", "9") +
+              with("  x = $i[600,1] reshape(w), shape=[600,1]\n  v0 = f32[9] scatter(p0, x, p2), "
+                   "index_vector_dim=1, inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n"
+                   "  return (v0)\n}\n",
+                   {{"i", i}}));
+    check_one(
+        add +
+        with("computation main(p0: f32[9,4], p1: $i[7,1], p2: f32[4,7]) -> (f32[9,4]) {\n", {{"i", i}}) +
+        moved(i, "7,1", "9") +
+        "  v0 = f32[9,4] scatter(p0, w, p2), index_vector_dim=1, update_window_dims=[0], "
+        "inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n");
+    check_one(
+        add +
+        with("computation main(p0: f32[2,9], p1: $i[3,2], p2: f32[3,2]) -> (f32[2,9]) {\n", {{"i", i}}) +
+        moved(i, "3,2", "9") +
+        "  v0 = f32[2,9] scatter(p0, w, p2), index_vector_dim=2, inserted_window_dims=[1], "
+        "input_batching_dims=[0], scatter_indices_batching_dims=[1], scatter_dims_to_operand_dims=[1], "
+        "body=r0\n  return (v0)\n}\n");
+    check_one(with("computation main(p0: f32[9,4], p1: $i[7]) -> (f32[7,2,4]) {\n", {{"i", i}}) +
+              moved(i, "7", "9") +
+              "  v0 = f32[7,2,4] gather(p0, w), index_vector_dim=1, offset_dims=[1,2], start_index_map=[0], "
+              "slice_sizes=[2,4]\n  return (v0)\n}\n");
+    check_one(with("computation main(p0: f32[3,9], p1: $i[7]) -> (f32[3,7]) {\n", {{"i", i}}) +
+              moved(i, "7", "9") +
+              "  v0 = f32[3,7] gather(p0, w), index_vector_dim=1, offset_dims=[0], collapsed_slice_dims=[1], "
+              "start_index_map=[1], slice_sizes=[3,1]\n  return (v0)\n}\n");
+  }
+  // Where the sums are not those of the dimension, the indices are made first.
+  const std::string other =
+      "computation main(p0: f32[9,4], p1: s32[7]) -> (f32[7,4]) {\n" + moved("s32", "7", "8") +
+      "  v0 = f32[7,4] gather(p0, w), index_vector_dim=1, offset_dims=[1], collapsed_slice_dims=[0], "
+      "start_index_map=[0], slice_sizes=[1,4]\n  return (v0)\n}\n";
+  check(other, -13, 13);
+  CHECK(steps(program(other)) == 2);
+}
+
+TEST_CASE("Updates of one target after the other are added up in order", "[native]") {
+  for (const char* t : kTypes)
+    for (const char* op : {"add", "multiply", "maximum", "minimum"})
+      check(binary_body(op, t) +
+                with("computation main(p0: $t[3], p1: s32[600,1], p2: $t[600]) -> ($t[3]) {\n  v0 = $t[3] "
+                     "scatter(p0, p1, p2), index_vector_dim=1, inserted_window_dims=[0], "
+                     "scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n",
+                     {{"t", t}}),
+            -1, 3);
+}
+
 TEST_CASE("Scatters replace, and update several arrays at once", "[native]") {
   check(
       "computation r0(p0: f64[], p1: f64[]) -> (f64[]) {\n  return (p1)\n}\n"

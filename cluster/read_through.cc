@@ -1,0 +1,67 @@
+#include "cluster/read_through.h"
+
+#include "hlo/attributes.h"
+#include "hlo/known_limit.h"
+#include "hlo/match.h"
+
+namespace lamina::cluster {
+namespace {
+
+using hlo::Attr;
+using hlo::Node;
+using hlo::Op;
+using hlo::Value;
+namespace match = hlo::match;
+
+// The bytes that a factor of 32 bits is made of by conversion. Routines multiply them four times as fast.
+Value bytes_of(const Value& factor) {
+  const Node& n = *factor.node();
+  if (n.op() != Op::convert || !hlo::is_integer(factor.dtype()) || hlo::byte_size(factor.dtype()) != 4)
+    return {};
+  const Value from = n.operand_value(0);
+  return from.dtype() == hlo::DType::kS8 || from.dtype() == hlo::DType::kU8 ? from : Value();
+}
+
+// The indices that `wrapped` is made of by adding `size` to the negative ones, in the same order in memory.
+Value indices_from_end(const Value& wrapped, int64_t size) {
+  Value v = wrapped;
+  while (v.node()->op() == Op::reshape) v = v.node()->operand_value(0);
+  if (v.dtype() != hlo::DType::kS32 && v.dtype() != hlo::DType::kS64) return {};
+  if (size >> (hlo::bit_width(v.dtype()) - 1) != 0) return {};  // the sum wraps around
+  Value is_negative, from_start, indices, compared;
+  const auto from_end = match::op(Op::add, match::any(&indices), match::integer(size));
+  if (!match::op(Op::select, match::any(&is_negative), from_end, match::any(&from_start))(v) ||
+      !hlo::compares_with_zero(is_negative, "LT", &compared))
+    return {};
+  return compared == indices && from_start == indices ? indices : Value();
+}
+
+bool is_constant(const Value& v) { return v.node()->op() == Op::constant; }
+
+}  // namespace
+
+std::vector<Value> read_through(const Node& node, const Costs& costs) {
+  std::vector<Value> out;
+  for (size_t i = 0; i < node.operands().size(); ++i) out.push_back(node.operand_value(i));
+  if (node.op() == Op::dot_general && costs.reads_bytes) {
+    const Value left = bytes_of(out[0]), right = bytes_of(out[1]);
+    if (!left || !right || left.dtype() != right.dtype() || is_constant(left) || is_constant(right))
+      return {};
+    out[0] = left;
+    out[1] = right;
+    return out;
+  }
+  if ((node.op() == Op::gather || node.op() == Op::scatter) && costs.counts_from_end) {
+    const hlo::Dims& map = node.attrs().ints(node.op() == Op::gather ? Attr::start_index_map
+                                                                     : Attr::scatter_dims_to_operand_dims);
+    if (map.size() != 1) return {};
+    Value& indices = out[node.op() == Op::gather ? 1 : node.operands().size() / 2];
+    const Value read = indices_from_end(indices, node.operand_type(0)->dims[map[0]]);
+    if (!read || is_constant(read)) return {};
+    indices = read;
+    return out;
+  }
+  return {};
+}
+
+}  // namespace lamina::cluster

@@ -1,0 +1,24 @@
+// What a library step reads in place of one of its operands, where its routine does by itself what made it:
+// neither that nor its result in memory is needed then.
+//
+// Contract: the step's results are those it has of its operands. Which forms a target's routines know is said
+// by its costs (Costs::reads_bytes, Costs::counts_from_end).
+#ifndef LAMINA_CLUSTER_READ_THROUGH_H_
+#define LAMINA_CLUSTER_READ_THROUGH_H_
+
+#include <vector>
+
+#include "cluster/costs.h"
+#include "hlo/graph.h"
+
+namespace lamina::cluster {
+
+// By operand: what the routine reads. Empty where it is the operands themselves.
+//
+// A product of integers reads the bytes that both factors are converted from. A gather or scatter along one
+// dimension reads the indices of which negative ones count from its end.
+std::vector<hlo::Value> read_through(const hlo::Node& node, const Costs& costs);
+
+}  // namespace lamina::cluster
+
+#endif  // LAMINA_CLUSTER_READ_THROUGH_H_
