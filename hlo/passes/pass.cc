@@ -21,13 +21,17 @@ constexpr Pass kPasses[] = {
     {"hoist", "moves what does not change out of loops, never effects", hoist_invariants},
     {"products", "products with what does not change are made for all steps of a scan at once",
      hoist_products},
+    {"factors", "products read what their factors are transposes of, and give what they are transposed to",
+     turn_factors},
     {"simplify", "all of the above until nothing changes", simplify},
 };
 
-// The order in which `simplify` runs the others.
+// The order in which `simplify` runs the others. Transposes that do not change in a loop have left it before
+// its products turn factors back: one by rows is made once, for a product in every step.
 constexpr absl::StatusOr<ComputationPtr> (*kSimplify[])(const ComputationPtr&) = {
-    inline_calls,     propagate_constants, fold,         simplify_arithmetic, simplify_shapes,
-    simplify_control, drop_unused,         drop_results, hoist_invariants,    hoist_products};
+    inline_calls,     propagate_constants, fold,        simplify_arithmetic,
+    simplify_shapes,  simplify_control,    drop_unused, drop_results,
+    hoist_invariants, hoist_products,      turn_factors};
 
 }  // namespace
 

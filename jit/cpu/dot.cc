@@ -15,6 +15,24 @@ using hlo::DotGeneralShape;
 using hlo::DotShape;
 using hlo::DType;
 
+// Where the factors of each product of a batch begin, in elements.
+class Batches {
+ public:
+  // By the strides of `s`, but where there are offsets.
+  explicit Batches(const DotShape& s, std::vector<int64_t> lhs = {}, std::vector<int64_t> rhs = {})
+      : lhs_stride_(s.lhs_batch),
+        rhs_stride_(s.rhs_batch),
+        lhs_offsets_(std::move(lhs)),
+        rhs_offsets_(std::move(rhs)) {}
+
+  int64_t lhs(int64_t i) const { return lhs_offsets_.empty() ? i * lhs_stride_ : lhs_offsets_[i]; }
+  int64_t rhs(int64_t i) const { return rhs_offsets_.empty() ? i * rhs_stride_ : rhs_offsets_[i]; }
+
+ private:
+  int64_t lhs_stride_, rhs_stride_;
+  std::vector<int64_t> lhs_offsets_, rhs_offsets_;
+};
+
 template <typename A, typename B, typename Out>
 struct DotProblem {
   A a;
@@ -59,14 +77,15 @@ void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int6
 // The product of what source(data, outer_stride, k_stride) packs, whose rows have `terms` elements; those of
 // the arrays are of `width` bytes.
 template <typename T, typename Out, typename Source, typename Store>
-absl::Status packed_dot(const DotShape& s, int64_t terms, int64_t width, const char* a, const char* b, Out* c,
-                        const KernelContext& context, Source source, Store store) {
+absl::Status packed_dot(const DotShape& s, const Batches& batches, int64_t terms, int64_t width,
+                        const char* a, const char* b, Out* c, const KernelContext& context, Source source,
+                        Store store) {
   // The lanes lie along columns; a narrow result has more of them the other way round, and a product does not
   // care.
   const bool turn = s.n < gemm_kernels<T>(usable_isa(context.isa)).lanes / 2 && s.m > s.n;
   const auto problem = [&](int64_t i) {
-    const auto left = source(a + i * s.lhs_batch * width, s.lhs_m, s.lhs_k),
-               right = source(b + i * s.rhs_batch * width, s.rhs_n, s.rhs_k);
+    const auto left = source(a + batches.lhs(i) * width, s.lhs_m, s.lhs_k),
+               right = source(b + batches.rhs(i) * width, s.rhs_n, s.rhs_k);
     using Problem = DotProblem<decltype(left), decltype(right), Out>;
     Out* const to = c + i * s.m * s.n;
     return turn ? Problem{right, left, {to, 1, s.n}} : Problem{left, right, {to, s.n, 1}};
@@ -77,8 +96,8 @@ absl::Status packed_dot(const DotShape& s, int64_t terms, int64_t width, const c
 
 // T accumulates, Out is stored.
 template <typename T, typename Out, typename Store>
-absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b, Out* c,
-                      const KernelContext& context, Store store) {
+absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const void* a, const void* b,
+                      Out* c, const KernelContext& context, Store store) {
   const char* const lhs = static_cast<const char*>(a);
   const char* const rhs = static_cast<const char*>(b);
   const int64_t width = hlo::byte_size(in);
@@ -117,8 +136,8 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
       const auto work = [&](int64_t task) {
         if (context.cancelled()) return;
         const int64_t i = task / chunks, begin = task % chunks * kVectorChunk;
-        const T* const left = reinterpret_cast<const T*>(lhs) + i * s.lhs_batch;
-        const T* const right = reinterpret_cast<const T*>(rhs) + i * s.rhs_batch;
+        const T* const left = reinterpret_cast<const T*>(lhs) + batches.lhs(i);
+        const T* const right = reinterpret_cast<const T*>(rhs) + batches.rhs(i);
         const VectorMatrix<T> p = by_row ? VectorMatrix<T>{right, left, s.lhs_m, s.lhs_k, c + i * outer}
                                          : VectorMatrix<T>{left, right, s.rhs_n, s.rhs_k, c + i * outer};
         vector_matrix(kernels, p, begin, std::min(outer, begin + kVectorChunk), s.k);
@@ -135,19 +154,19 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
   const auto source = [&](const char* data, int64_t outer_stride, int64_t k_stride) {
     return StridedSource<T>{data, in, outer_stride, k_stride};
   };
-  return packed_dot<T>(s, s.k, width, lhs, rhs, c, context, source, store);
+  return packed_dot<T>(s, batches, s.k, width, lhs, rhs, c, context, source, store);
 }
 
 // Products of bytes, whose 32-bit sums wrap.
 template <typename Byte>
-absl::Status byte_dot(DType out, const DotShape& s, const void* a, const void* b, void* c,
-                      const KernelContext& context) {
+absl::Status byte_dot(DType out, const DotShape& s, const Batches& batches, const void* a, const void* b,
+                      void* c, const KernelContext& context) {
   const auto source = [&](const char* data, int64_t outer_stride, int64_t k_stride) {
     return PairSource<Byte>{reinterpret_cast<const Byte*>(data), outer_stride, k_stride, s.k};
   };
   const auto stored_as = [&]<typename Out>(Out* to) {
     using Sum = std::conditional_t<std::is_signed_v<Byte>, int32_t, uint32_t>;
-    return packed_dot<Int16Pair>(s, ceil_div(s.k, 2), 1, static_cast<const char*>(a),
+    return packed_dot<Int16Pair>(s, batches, ceil_div(s.k, 2), 1, static_cast<const char*>(a),
                                  static_cast<const char*>(b), to, context, source,
                                  [](Int16Pair x) { return static_cast<Out>(static_cast<Sum>(x)); });
   };
@@ -166,8 +185,8 @@ absl::Status byte_dot(DType out, const DotShape& s, const void* a, const void* b
 constexpr int64_t kNarrowSums = 1 << 16;
 
 template <typename P>
-absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void* b, void* c,
-                         const KernelContext& context) {
+absl::Status complex_dot(DType in, const DotShape& s, const Batches& batches, const void* a, const void* b,
+                         void* c, const KernelContext& context) {
   using Element = std::complex<P>;
   using Rows = ComplexRows<P, StridedSource<Element>>;
   using Cols = ComplexCols<P, StridedSource<Element>>;
@@ -175,26 +194,64 @@ absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void*
   const char* const rhs = static_cast<const char*>(b);
   const int64_t width = sizeof(Element);
   const auto problem = [&](int64_t i) {
-    return DotProblem<Rows, Cols, P>{{{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k}},
-                                     {{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k}},
+    return DotProblem<Rows, Cols, P>{{{lhs + batches.lhs(i) * width, in, s.lhs_m, s.lhs_k}},
+                                     {{rhs + batches.rhs(i) * width, in, s.rhs_n, s.rhs_k}},
                                      {static_cast<P*>(c) + i * s.m * s.n * 2, s.n * 2, 1}};
   };
   return gemm<P, P>({s.batch, s.m, 2 * s.n, 2 * s.k, 2 * hlo::kDotBlock}, context, problem,
                     [](P x) { return x; });
 }
 
+absl::Status dot(DType in, DType out, const DotShape& s, const Batches& batches, const void* a, const void* b,
+                 void* c, const KernelContext& context) {
+  if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  if (hlo::byte_size(out) < 8 || s.k < kNarrowSums) {
+    if (in == DType::kS8) return byte_dot<int8_t>(out, s, batches, a, b, c, context);
+    if (in == DType::kU8) return byte_dot<uint8_t>(out, s, batches, a, b, c, context);
+  }
+  return with_result_type(
+      out,
+      [&]<typename T, typename Out>(auto store) {
+        return real_dot<T>(in, s, batches, a, b, static_cast<Out*>(c), context, store);
+      },
+      [&]<typename P>() { return complex_dot<P>(in, s, batches, a, b, c, context); });
+}
+
+// Smaller matrices whose batch has no single stride, and vectors that give one number each, are copied to
+// where they have one.
+constexpr int64_t kLeastInPlace = 64;
+
+// Of each index of the batch, in elements.
+std::vector<int64_t> batch_offsets(const std::vector<DotDim>& batch, int64_t DotDim::*stride) {
+  std::vector<int64_t> out{0};
+  for (const DotDim& d : batch) {
+    std::vector<int64_t> next;
+    next.reserve(out.size() * static_cast<size_t>(d.extent));
+    for (const int64_t offset : out)
+      for (int64_t i = 0; i < d.extent; ++i) next.push_back(offset + i * (d.*stride));
+    out = std::move(next);
+  }
+  return out;
+}
+
 // The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
 struct DotOperand {
   const void* data;
   int64_t batch, outer, k;
+  std::vector<int64_t> offsets = {};  // in place of the batch's stride
 };
 absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGeneralShape& s,
                                    const std::vector<DotDim>& outer, int64_t DotDim::*stride, BufferRef& copy,
                                    const KernelContext& context) {
   const auto batch_stride = collapsed(s.batch, stride), outer_stride = collapsed(outer, stride),
              k_stride = collapsed(s.k, stride);
-  if (batch_stride && outer_stride && k_stride)
-    return DotOperand{data, *batch_stride, *outer_stride, *k_stride};
+  const int64_t k = total_extent(s.k), rows = total_extent(outer);
+  if (outer_stride && k_stride) {
+    if (batch_stride) return DotOperand{data, *batch_stride, *outer_stride, *k_stride};
+    const bool gives_one = total_extent(s.m) * total_extent(s.n) == 1;
+    if (!gives_one && rows * k >= kLeastInPlace)
+      return DotOperand{data, 0, *outer_stride, *k_stride, batch_offsets(s.batch, stride)};
+  }
   std::vector<DotDim> dims = s.batch;
   dims.insert(dims.end(), outer.begin(), outer.end());
   dims.insert(dims.end(), s.k.begin(), s.k.end());
@@ -211,7 +268,6 @@ absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGen
   const StridedCopy rows_first(extents, from, width);
   if (absl::Status status = rows_first.run(data, pointer(copy->address()), context); !status.ok())
     return status;
-  const int64_t k = total_extent(s.k), rows = total_extent(outer);
   return DotOperand{pointer(copy->address()), rows * k, k, 1};
 }
 
@@ -219,17 +275,7 @@ absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGen
 
 absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c,
                  const KernelContext& context) {
-  if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
-  if (hlo::byte_size(out) < 8 || s.k < kNarrowSums) {
-    if (in == DType::kS8) return byte_dot<int8_t>(out, s, a, b, c, context);
-    if (in == DType::kU8) return byte_dot<uint8_t>(out, s, a, b, c, context);
-  }
-  return with_result_type(
-      out,
-      [&]<typename T, typename Out>(auto store) {
-        return real_dot<T>(in, s, a, b, static_cast<Out*>(c), context, store);
-      },
-      [&]<typename P>() { return complex_dot<P>(in, s, a, b, c, context); });
+  return dot(in, out, s, Batches(s), a, b, c, context);
 }
 
 absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const void* a, const void* b, void* c,
@@ -238,13 +284,14 @@ absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const vo
   const DotShape extents{total_extent(s.batch), total_extent(s.m), total_extent(s.n), total_extent(s.k)};
   BufferRef lhs_copy, rhs_copy;
   const int64_t width = hlo::byte_size(in);
-  const auto lhs = operand(a, width, s, s.m, &DotDim::lhs_stride, lhs_copy, context);
+  absl::StatusOr<DotOperand> lhs = operand(a, width, s, s.m, &DotDim::lhs_stride, lhs_copy, context);
   if (!lhs.ok()) return lhs.status();
-  const auto rhs = operand(b, width, s, s.n, &DotDim::rhs_stride, rhs_copy, context);
+  absl::StatusOr<DotOperand> rhs = operand(b, width, s, s.n, &DotDim::rhs_stride, rhs_copy, context);
   if (!rhs.ok()) return rhs.status();
   const DotShape shape{extents.batch, extents.m, extents.n,  extents.k, lhs->batch,
                        lhs->outer,    lhs->k,    rhs->batch, rhs->k,    rhs->outer};
-  return dot(in, out, shape, lhs->data, rhs->data, c, context);
+  return dot(in, out, shape, Batches(shape, std::move(lhs->offsets), std::move(rhs->offsets)), lhs->data,
+             rhs->data, c, context);
 }
 
 }  // namespace lamina::jit

@@ -1,5 +1,6 @@
 #include "jit/cpu/dot.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -262,6 +263,39 @@ TEST_CASE("general dots: dimensions that collapse and dimensions that do not") {
                              acc);
           REQUIRE(c[static_cast<size_t>(((i * 3 + m0) * 4 + m1) * 6 + n)] == acc);
         }
+}
+
+TEST_CASE("general dots read matrices of a batch that has no single stride where they are") {
+  Pools pools;
+  std::mt19937_64 rng(12);
+  // lhs [2, t, 3, k], rhs [2, s, 3, k], as heads of attention; one side's matrices are smaller than what is
+  // read in place, those of vectors give one number each.
+  for (const auto& [t, u, k] :
+       {std::array{17, 33, 40}, std::array{1, 40, 70}, std::array{3, 20, 5}, std::array{1, 1, 90}}) {
+    hlo::DotGeneralShape s;
+    s.batch = {{2, t * 3 * k, u * 3 * k}, {3, k, k}};
+    s.m = {{t, 3 * k, 0}};
+    s.n = {{u, 0, 3 * k}};
+    s.k = {{k, 1, 1}};
+    const std::vector<char> a = random_array(DType::kF32, 6 * t * k, rng),
+                            b = random_array(DType::kF32, 6 * u * k, rng);
+    std::vector<float> expected(static_cast<size_t>(6 * t * u)), c(expected.size());
+    for (int64_t i = 0; i < 6; ++i) {
+      const DotShape one{1, t, u, k, 0, 3 * k, 1, 0, 1, 3 * k};
+      REQUIRE(hlo::reference_dot(DType::kF32, DType::kF32, one,
+                                 reinterpret_cast<const float*>(a.data()) + i / 3 * t * 3 * k + i % 3 * k,
+                                 reinterpret_cast<const float*>(b.data()) + i / 3 * u * 3 * k + i % 3 * k,
+                                 expected.data() + i * t * u)
+                  .ok());
+    }
+    for (jit::Isa isa : kIsas)
+      for (bool threads : {false, true}) {
+        REQUIRE(jit::dot_general(DType::kF32, DType::kF32, s, a.data(), b.data(), c.data(),
+                                 pools.context(isa, threads))
+                    .ok());
+        CHECK(std::memcmp(c.data(), expected.data(), c.size() * sizeof(float)) == 0);
+      }
+  }
 }
 
 TEST_CASE("dots refuse wrong types, run out of memory and stop in words") {
