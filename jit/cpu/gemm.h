@@ -53,8 +53,8 @@ inline constexpr int64_t kPackedBytes = 512 << 10;
 // Sums of C, where C itself cannot hold them (another type, scattered): B is packed again for each such part
 // of its rows.
 inline constexpr int64_t kAsideBytes = 2 << 20;
-// A is read in place when the result is at most this many vectors wide.
-inline constexpr int64_t kInPlaceColumns = 2;
+// A is read in place when the result is at most this many vectors wide, or all of A is so small.
+inline constexpr int64_t kInPlaceColumns = 2, kInPlaceBytes = 16 << 10;
 inline constexpr int64_t kStackScratch = 16 << 10;
 // Less work than this many multiply-adds per thread (some 15 us) is not worth waking a thread.
 inline constexpr int64_t kWorkPerThread = 1 << 20;
@@ -89,8 +89,11 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
                       int64_t b_direct_ld, bool aside) {
   GemmPlan<T> p;
   const int64_t kb = std::min(s.block, s.k);
-  // Packing A pays only when several tiles use it.
-  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows > 0 && s.n <= kInPlaceColumns * kernels.lanes;
+  // Packing A pays only when several tiles use it, and its rows do not all stay near the processor by
+  // themselves.
+  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows > 0 &&
+                 (s.n <= kInPlaceColumns * kernels.lanes ||
+                  s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes);
   p.panel_rows = p.a_in_place ? kernels.in_place_rows : kernels.max_rows;
   p.nr = kernels.lanes * (s.m <= kernels.wide_rows && !p.a_in_place ? kMaxTileVecs : kernels.max_vecs);
   const int64_t fit =

@@ -105,7 +105,7 @@ const GemmKernels<float>& gemm_kernels_avx512_f32();
 const GemmKernels<double>& gemm_kernels_avx512_f64();
 const GemmKernels<float>& gemm_kernels_avx2_f32();
 const GemmKernels<double>& gemm_kernels_avx2_f64();
-// Tiles alone.
+// Tiles and `transpose` alone.
 void add_avx512_tiles(GemmKernels<Int16Pair>& kernels);
 void add_avx512_tiles(GemmKernels<uint32_t>& kernels);
 void add_avx2_tiles(GemmKernels<Int16Pair>& kernels);

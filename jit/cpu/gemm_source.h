@@ -187,8 +187,9 @@ struct PairSource {
   int64_t direct_ld() const { return -1; }
   int64_t direct_lda() const { return -1; }
   const Int16Pair* direct(int64_t, int64_t) const { return nullptr; }
-  void pack(const GemmKernels<Int16Pair>*, Int16Pair* dst, int64_t ld, int64_t outer0, int64_t outer,
+  void pack(const GemmKernels<Int16Pair>* kernels, Int16Pair* dst, int64_t ld, int64_t outer0, int64_t outer,
             int64_t k0, int64_t kc) const {
+    if (k_stride == 1) return pack_rows(*kernels, dst, ld, outer0, outer, k0, kc);
     const auto pair = [](Byte low, Byte high) {
       return static_cast<Int16Pair>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
                                     static_cast<uint32_t>(high) << 16);
@@ -204,6 +205,27 @@ struct PairSource {
       else
         for (int64_t r = 0; r < outer; ++r) to[r] = pair(low[r * outer_stride], high[r * outer_stride]);
     }
+  }
+
+ private:
+  // Of rows whose bytes lie side by side: a pair is a byte and the next one, each made twice as wide.
+  void pack_rows(const GemmKernels<Int16Pair>& kernels, Int16Pair* dst, int64_t ld, int64_t outer0,
+                 int64_t outer, int64_t k0, int64_t kc) const {
+    constexpr int64_t kRows = 16, kPairs = 128;
+    Int16Pair rows[kRows * kPairs];
+    for (int64_t r = 0; r < outer; r += kRows)
+      for (int64_t k = 0; k < kc; k += kPairs) {
+        const int64_t height = std::min(kRows, outer - r), width = std::min(kPairs, kc - k);
+        const int64_t bytes = std::min(2 * width, terms - 2 * (k0 + k));
+        for (int64_t i = 0; i < height; ++i) {
+          const Byte* const from = data + (outer0 + r + i) * outer_stride + 2 * (k0 + k);
+          int16_t wide[2 * kPairs];
+          if (bytes < 2 * width) wide[bytes] = 0;
+          for (int64_t b = 0; b < bytes; ++b) wide[b] = from[b];
+          std::memcpy(rows + i * kPairs, wide, static_cast<size_t>(width) * sizeof(Int16Pair));
+        }
+        kernels.transpose(dst + k * ld + r, ld, rows, kPairs, height, width);
+      }
   }
 };
 
