@@ -79,6 +79,7 @@ uint32_t ElementLowering::prim(Prim p, DType type, std::initializer_list<uint32_
 
 uint32_t ElementLowering::emit_instr(const KernelInstr& instr) {
   if (const std::optional<uint32_t> known = decided(instr)) return *known;
+  if (const std::optional<uint32_t> same = as_unsigned(instr)) return *same;
   const uint32_t value = section_->emit(instr);
   note_limit(instr, value);
   return value;

@@ -128,6 +128,8 @@ class ElementLowering {
   int64_t limit_of(uint32_t value) const;
   void set_limit(uint32_t value, int64_t limit);
   std::optional<uint32_t> decided(const KernelInstr& i);
+  // Divisions and conversions of what is never negative, by unsigned ones, which take fewer instructions.
+  std::optional<uint32_t> as_unsigned(const KernelInstr& i);
   void note_limit(const KernelInstr& i, uint32_t value);
   // Of a carried integer that counts the steps of a loop; 0: it does not.
   static int64_t counter_limit(const Node& loop, size_t carried);

@@ -108,6 +108,22 @@ void ElementLowering::note_limit(const KernelInstr& i, uint32_t value) {
   if (limit - 1 <= greatest(i.type)) set_limit(value, limit);
 }
 
+std::optional<uint32_t> ElementLowering::as_unsigned(const KernelInstr& i) {
+  if (!frame_ || i.op != KernelOp::kPrim || !hlo::is_signed(i.type)) return std::nullopt;
+  const auto bits_of = [&](uint32_t v, DType type) { return prim(Prim::bitcast, type, {v}); };
+  if (i.prim == Prim::rem || i.prim == Prim::div) {
+    const std::optional<int64_t> by = known_number(i.operands[1]);
+    if (limit_of(i.operands[0]) == 0 || !by || *by <= 0) return std::nullopt;
+    const DType type = hlo::bits_type(i.type);
+    const uint32_t divisor = prim(Prim::constant, type, {}, static_cast<uint64_t>(*by));
+    return bits_of(prim(i.prim, type, {bits_of(i.operands[0], type), divisor}), i.type);
+  }
+  if (i.prim == Prim::convert && i.type == DType::kS64 && type_of(i.operands[0]) == DType::kS32 &&
+      limit_of(i.operands[0]) > 0)
+    return prim(Prim::convert, i.type, {bits_of(i.operands[0], DType::kU32)});
+  return std::nullopt;
+}
+
 int64_t ElementLowering::counter_limit(const Node& loop, size_t carried) {
   const hlo::Computation& body = *loop.attrs().computation(hlo::Attr::body);
   const Operand start = loop.operand(carried);
