@@ -41,29 +41,49 @@ void SectionEmitter::emit_repeat(Row& row, uint64_t number, const Values& values
   for (size_t i = 0; i < r.init.size(); ++i)
     init.push_back(value(row, values, r.init[i], inside.carried_vary[i] ? n : 1));
   Value* trips = r.counted ? f_.arg(inside.step_dim) : nullptr;
+  const auto pause_after = [&](Value* from) -> Value* {
+    Value* at = b_.CreateAdd(from, f_.i64(kPollSteps));
+    return trips ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, trips, at) : at;
+  };
+  Value* first_pause = pause_after(f_.i64(0));
   BasicBlock* before = b_.GetInsertBlock();
   b_.CreateBr(head);
 
   b_.SetInsertPoint(head);
-  llvm::PHINode* step = b_.CreatePHI(b_.getInt64Ty(), 2);
+  llvm::PHINode* step = b_.CreatePHI(b_.getInt64Ty(), 3);
   step->addIncoming(f_.i64(0), before);
+  llvm::PHINode* pause_at = b_.CreatePHI(b_.getInt64Ty(), 3);
+  pause_at->addIncoming(first_pause, before);
   for (Value* v : init) {
-    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 2);
+    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 3);
     phi->addIncoming(v, before);
     inside.carried.push_back(phi);
   }
   Values indices = row.indices;
   indices.resize(step_dim(kernel_.repeats.size()), nullptr);
   indices[inside.step_dim] = step;
-  Value* active = nullptr;
-  Value* more =
-      r.counted ? b_.CreateICmpSLT(step, trips) : emit_condition(r, inside, indices, index, &active);
-  b_.CreateCondBr(more, go, after);
+  // An inner loop up to each pause: its steps look at nothing else but their own condition.
+  BasicBlock* pause = f_.block("pause");
+  BasicBlock* on = trips ? go : f_.block("condition");
+  b_.CreateCondBr(b_.CreateICmpSLT(step, pause_at), on, pause);
 
+  b_.SetInsertPoint(pause);
+  Value* more = trips ? b_.CreateICmpSLT(step, trips) : b_.getTrue();
+  lanes_.poll(more);
+  pause_at->addIncoming(pause_after(step), b_.GetInsertBlock());
+  step->addIncoming(step, b_.GetInsertBlock());
+  for (Value* v : inside.carried) llvm::cast<llvm::PHINode>(v)->addIncoming(v, b_.GetInsertBlock());
+  b_.CreateCondBr(more, head, after);
+
+  Value* active = nullptr;
+  if (!trips) {
+    b_.SetInsertPoint(on);
+    b_.CreateCondBr(emit_condition(r, inside, indices, index, &active), go, after);
+  }
   b_.SetInsertPoint(go);
-  lanes_.poll(b_.CreateICmpEQ(b_.CreateAnd(step, f_.i64(kPollSteps - 1)), f_.i64(kPollSteps - 1)));
   emit_step(r, inside, indices, index, active);
   step->addIncoming(b_.CreateAdd(step, f_.i64(1)), b_.GetInsertBlock());
+  pause_at->addIncoming(pause_at, b_.GetInsertBlock());
   b_.CreateBr(head);
   b_.SetInsertPoint(after);
   if (row.inside) count_steps(step);
