@@ -9,7 +9,6 @@ from __future__ import annotations
 import __future__ as future
 
 import ast
-import bisect
 import collections
 import functools
 import linecache
@@ -73,7 +72,7 @@ class _File:
 
     def candidates(self, line: int) -> Iterator[tuple[_Functions, list[Any]]]:
         """Functions among which is the one that begins in a line, with what is imported; the likeliest first."""
-        at = bisect.bisect_right(self.starts, line - 1) - 1
+        at = sum(start < line for start in self.starts) - 1
         if at >= 0:
             if at not in self.statements:
                 self.statements[at] = self._statement(at)
