@@ -7,6 +7,7 @@
 namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
+using llvm::Type;
 using llvm::Value;
 
 namespace {
@@ -143,31 +144,31 @@ Values CpuChoice::row(const Values& indices, Value* count) {
   return {best[0], b_.CreateTruncOrBitCast(best[1], f_.prims().type(kernel_.reduction.combine.inputs[1], 1))};
 }
 
-Values CpuChoice::rows(const Values& parallel, Value* index, Value* begin, Value* end, const Values& best,
-                       Value* first, unsigned n) {
+Row CpuChoice::beside(const Values& parallel, Value* element) {
   const int dim = kernel_.parallel_rank;
-  const auto at = [&](Value* e) {
-    Values indices = parallel;
-    indices.push_back(nullptr);
-    indices.push_back(e);
-    Row row = c_.sections.begin(kernel_.body, dim - 1, indices, {{}, {input_}});
-    c_.lanes.prefetch_along(row, dim, kRowsAhead);
-    Value* position = b_.CreateTruncOrBitCast(e, f_.prims().type(kernel_.reduction.combine.inputs[1], 1));
-    return Values{element(row, index, n), f_.splat(position, n)};
-  };
-  const Values one = at(begin);
-  Values now = chosen(best, one);
-  for (unsigned v = 0; v < now.size(); ++v) now[v] = b_.CreateSelect(first, one[v], now[v]);
-  return f_.loop(b_.CreateAdd(begin, f_.i64(1)), end, f_.i64(1), now,
-                 [&](Value* e, const Values& before) { return chosen(before, at(e)); });
+  Values indices = parallel;
+  indices.push_back(nullptr);
+  indices.push_back(element);
+  Row row = c_.sections.begin(kernel_.body, dim - 1, indices, {{}, {input_}});
+  c_.lanes.prefetch_along(row, dim, kRowsAhead);
+  return row;
+}
+
+Values CpuChoice::at(Row& row, Value* index, Value* element, unsigned n) {
+  Type* const type = f_.prims().type(kernel_.reduction.combine.inputs[kChosenPosition], 1);
+  return {this->element(row, index, n), f_.splat(b_.CreateTruncOrBitCast(element, type), n)};
 }
 
 // It takes the place of what it beats, and a NaN that of a number.
 Values CpuChoice::chosen(const Values& before, const Values& next) {
-  Value* wins = beats(next[0], before[0]);
+  Value* wins = nullptr;
   if (is_float_) {
-    Value* is_nan = compare(Prim::ne, next[0], next[0]);
-    wins = b_.CreateOr(wins, b_.CreateAnd(is_nan, compare(Prim::eq, before[0], before[0])));
+    // Not less or equal, which a NaN is not.
+    Value* past =
+        choice_.largest ? b_.CreateFCmpUGT(next[0], before[0]) : b_.CreateFCmpULT(next[0], before[0]);
+    wins = b_.CreateAnd(past, b_.CreateFCmpORD(before[0], before[0]));
+  } else {
+    wins = beats(next[0], before[0]);
   }
   return {b_.CreateSelect(wins, next[0], before[0]), b_.CreateSelect(wins, next[1], before[1])};
 }

@@ -1,5 +1,5 @@
 // Reductions that choose an element (jit/kernel/choice.h), in the order that is cheapest. Along a row: the
-// extreme value first, then where it is. Across rows: element after element, what is chosen in registers.
+// extreme value first, then where it is. Across rows: element after element.
 #ifndef LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 #define LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 
@@ -15,11 +15,12 @@ class CpuChoice {
   static bool suits(const LoopKernel& kernel);
   // The value chosen of `count` elements, at least as many as a vector has lanes, and its position.
   Values row(const Values& indices, llvm::Value* count);
-  // Of elements [begin, end), at least one, of `n` rows side by side, from `index` of the last parallel
-  // dimension on, and of `best`, which comes before them; where the first element is the rows' `first`, of
-  // them alone.
-  Values rows(const Values& parallel, llvm::Value* index, llvm::Value* begin, llvm::Value* end,
-              const Values& best, llvm::Value* first, unsigned n);
+  // Of rows side by side: those elements of theirs that are at an index of the reduced dimension, ...
+  Row beside(const Values& parallel, llvm::Value* element);
+  // ... of which these are `n` from `index` of the last parallel dimension on, and their position.
+  Values at(Row& row, llvm::Value* index, llvm::Value* element, unsigned n);
+  // Of a choice and an element that comes after it.
+  Values chosen(const Values& before, const Values& next);
 
  private:
   // Elements [begin, end) of a row, and what is known of them.
@@ -32,8 +33,6 @@ class CpuChoice {
   llvm::Value* compare(Prim prim, llvm::Value* a, llvm::Value* b);
   llvm::Value* beats(llvm::Value* a, llvm::Value* b);
   llvm::Value* better(llvm::Value* a, llvm::Value* b);
-  // Of a choice and an element that comes after it.
-  Values chosen(const Values& before, const Values& next);
   llvm::Value* either_nan(llvm::Value* nan, llvm::Value* a, llvm::Value* b);
   void find_extreme(Block& block);
   Values search(const Block& block);

@@ -21,6 +21,7 @@ class CpuLanes : public LaneOps {
  public:
   // `stores_masked`: masked stores cost what others do.
   CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked);
+  int64_t vector_bytes() const { return vector_bytes_; }  // of a register
   // The function has been entered; `cancel` is the address of its flag.
   void enter(llvm::Value* cancel);
 

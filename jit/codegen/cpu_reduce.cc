@@ -42,7 +42,8 @@ bool is_order_free(const hlo::ScalarProgram& combine) {
 // Without parallel dimensions there is only one form.
 std::unique_ptr<CpuReduction> make_cpu_reduction(CpuParts& parts, const Schedule& schedule) {
   const bool along = parts.kernel.parallel_rank == 0 || schedule.reduce == ReduceForm::kAlongReduced;
-  return along ? make_cpu_along(parts) : make_cpu_across(parts);
+  if (along) return make_cpu_along(parts);
+  return make_cpu_across(parts, schedule.tiles ? turned_accesses(parts.kernel) : Turned());
 }
 
 // ---- memory
@@ -245,7 +246,8 @@ Values CpuTree::finish(Row& init_row, Value* level, Value* total, Value* index, 
   return result;
 }
 
-void CpuTree::epilogue(const Values& outer, Value* level, Value* total, Value* column, Value* column_end) {
+void CpuTree::epilogue(const Values& outer, Value* level, Value* total, Value* first, Value* column,
+                       Value* column_end) {
   const int dim = kernel_.parallel_rank - 1;
   Values indices = outer;
   if (dim >= 0) indices.push_back(nullptr);
@@ -260,7 +262,7 @@ void CpuTree::epilogue(const Values& outer, Value* level, Value* total, Value* c
     return;
   }
   c_.rows.masked_part(column, column_end, [&](Value* i, unsigned n) {
-    results = finish(init_row, level, total, i, b_.CreateSub(i, column), n);
+    results = finish(init_row, level, total, i, b_.CreateSub(i, first), n);
     const Values values = sections_.emit(row, i, n);
     sections_.store(row, kernel_.stores, values, i, n);
   });

@@ -24,9 +24,9 @@ class CpuReduction {
 
 // Makes the functions that the reduction calls; `emit` is called once the kernel's entry is there.
 std::unique_ptr<CpuReduction> make_cpu_reduction(CpuParts& parts, const Schedule& schedule);
-// With lanes along the reduced index, and along the last parallel dimension.
+// With lanes along the reduced index, and along the last parallel dimension; `turned` are read by blocks.
 std::unique_ptr<CpuReduction> make_cpu_along(CpuParts& parts);
-std::unique_ptr<CpuReduction> make_cpu_across(CpuParts& parts);
+std::unique_ptr<CpuReduction> make_cpu_across(CpuParts& parts, const Turned& turned);
 
 // The tree: accumulators in memory, what combines and folds them, and what follows.
 class CpuTree {
@@ -65,9 +65,9 @@ class CpuTree {
   void chunks(llvm::Value* total, llvm::Value* several, llvm::Value* vectors,
               const std::function<void(llvm::Value*, llvm::Value*)>& chunk);
   // What follows the reduction, for the elements [column, column_end) of the last parallel dimension; their
-  // results are in row 0 of `level`.
-  void epilogue(const Values& outer, llvm::Value* level, llvm::Value* total, llvm::Value* column,
-                llvm::Value* column_end);
+  // results are in row 0 of `level`, that of the element `first` first.
+  void epilogue(const Values& outer, llvm::Value* level, llvm::Value* total, llvm::Value* first,
+                llvm::Value* column, llvm::Value* column_end);
 
  private:
   void make_combine_rows();

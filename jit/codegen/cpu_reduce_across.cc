@@ -8,6 +8,7 @@
 
 #include "jit/codegen/cpu_choice.h"
 #include "jit/codegen/cpu_reduce.h"
+#include "jit/codegen/cpu_turn.h"
 
 namespace lamina::jit::codegen {
 
@@ -38,15 +39,17 @@ constexpr int64_t kChosenTogether = 8;
 
 class Across : public CpuReduction {
  public:
-  explicit Across(CpuParts& parts)
+  Across(CpuParts& parts, const Turned& turned)
       : c_(parts),
         kernel_(parts.kernel),
         f_(parts.f),
         b_(f_.builder()),
-        columns_(kernel_.reduction.inputs.size() == 1 ? kBlockColumns : kBlockColumnsOfSeveral),
+        columns_(kernel_.reduction.inputs.size() == 1 && turned.accesses.empty() ? kBlockColumns
+                                                                                 : kBlockColumnsOfSeveral),
         tree_(parts, columns_),
         width_(parts.widths.lanes) {
     if (const std::optional<Choice> choice = choice_of(kernel_)) choice_.emplace(parts, *choice);
+    if (!turned.accesses.empty()) turn_.emplace(parts, turned.accesses);
   }
   void emit(const CpuBounds& bounds) override;
 
@@ -62,6 +65,7 @@ class Across : public CpuReduction {
     return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross;
   }
   bool in_registers() const { return is_repeated() && c_.widths.masks; }
+  unsigned registers() const { return c_.widths.masks ? kAcrossRegisters : kAcrossRegisters / 2; }
   bool may_be_dense() const;
   bool loads(uint32_t access) const {
     return std::ranges::any_of(
@@ -73,6 +77,10 @@ class Across : public CpuReduction {
   Value* is_dense(const Block& block);
   void spread_columns(const Block& block);
   void choose(const Block& block, Value* total);
+  Value* fits_turned(const CpuBounds& bounds, Value* total);
+  void reduce_turned(const CpuBounds& bounds, const Values& outer, Value* column, Value* total);
+  void turn(const CpuBounds& bounds, const Block& block, Value* total);
+  void choose_turned(const Block& block, Value* total);
   // Gives how many lanes of the tree are left to fold.
   Value* chunk(const Block& block, Value* start, Value* count);
   void dense(const Block& block, Value* start, Value* count, Value* whole);
@@ -83,8 +91,9 @@ class Across : public CpuReduction {
   struct Part {
     Value* column;  // the first one
     unsigned vectors;
-    unsigned lanes;  // in registers together
-    Value* mask;     // of one vector, or null: all of it
+    unsigned lanes;          // in registers together
+    Value* mask;             // of one vector, or null: all of it
+    bool is_turned = false;  // its elements are in the blocks of turn_, at most one for each lane
   };
   void part_in_registers(const Block& block, Value* start, Value* count, const Part& part);
   Value* apart(Value* count, unsigned lanes);
@@ -105,6 +114,7 @@ class Across : public CpuReduction {
   const bool masked_ =
       c_.widths.reads_masked(kernel_, kernel_.parallel_rank - 1);  // columns are read by masks
   std::optional<CpuChoice> choice_;
+  std::optional<CpuTurn> turn_;
   Value* dense_rows_ = nullptr;  // lanes of the tree without gaps, where rows may lie so in memory
   // Accesses that are the same for all rows, and as many rows of each as the tree has lanes.
   std::vector<std::pair<uint32_t, Value*>> spread_;
@@ -112,6 +122,7 @@ class Across : public CpuReduction {
 
 void Across::emit(const CpuBounds& bounds) {
   tree_.enter();
+  if (turn_) turn_->enter(kMostTurnedRow);
   if (may_be_dense()) {
     dense_rows_ = tree_.new_level();
     for (uint32_t access = 0; access < kernel_.accesses.size(); ++access)
@@ -133,19 +144,24 @@ void Across::emit(const CpuBounds& bounds) {
     if (!spread_.empty()) f_.if_then(is_dense(block), [&] { spread_columns(block); });
     if (choice_) {
       choose(block, total);
-      tree_.epilogue(outer, tree_.level(0), total, column, column_end);
+      tree_.epilogue(outer, tree_.level(0), total, column, column, column_end);
       return;
     }
     tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
       tree_.fold(tree_.level(0), chunk(block, start, count), vectors);
     });
-    tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column,
+    tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column, column,
                    column_end);
   };
+  Value* turns = turn_ ? fits_turned(bounds, total) : b_.getFalse();
   f_.loop(bounds.outer_begin, bounds.outer_end, f_.i64(1), f_.decompose(bounds.outer_begin, 0, rank - 1),
           [&](Value*, const Values& outer) {
-            f_.loop(bounds.inner_begin, bounds.inner_end, f_.i64(columns_),
-                    [&](Value* column) { reduce_block(outer, column); });
+            if (turn_)
+              f_.loop(bounds.inner_begin, b_.CreateSelect(turns, bounds.inner_end, bounds.inner_begin),
+                      f_.i64(kTurnedColumns),
+                      [&](Value* column) { reduce_turned(bounds, outer, column, total); });
+            f_.loop(b_.CreateSelect(turns, bounds.inner_end, bounds.inner_begin), bounds.inner_end,
+                    f_.i64(columns_), [&](Value* column) { reduce_block(outer, column); });
             return f_.increment(outer, 0);
           });
 }
@@ -266,11 +282,101 @@ void Across::choose(const Block& block, Value* total) {
         places.push_back(tree_.address(tree_.level(0), v, f_.i64(0), b_.CreateSub(i, block.column)));
         best.push_back(tree_.load(places[v], v, n));
       }
-      best = choice_->rows(block.parallel, i, begin, end, best, first, n);
+      const auto at = [&](Value* e) {
+        Row row = choice_->beside(block.parallel, e);
+        return choice_->at(row, i, e, n);
+      };
+      const Values one = at(begin);
+      best = choice_->chosen(best, one);
+      for (unsigned v = 0; v < tree_.size(); ++v)
+        best[v] = b_.CreateSelect(f_.splat(first, n), one[v], best[v]);
+      best = f_.loop(b_.CreateAdd(begin, f_.i64(1)), end, f_.i64(1), best,
+                     [&](Value* e, const Values& before) { return choice_->chosen(before, at(e)); });
       for (unsigned v = 0; v < tree_.size(); ++v) tree_.store(best[v], places[v], v, n);
     });
   });
 }
+
+// ---- rows of few elements that lie side by side, read by turned blocks of them
+
+// Whether there are enough rows for a block, and each element has a lane of the tree for itself.
+Value* Across::fits_turned(const CpuBounds& bounds, Value* total) {
+  Value* rows = b_.CreateSub(bounds.inner_end, bounds.inner_begin);
+  Value* few =
+      b_.CreateICmpULE(b_.CreateSub(total, f_.i64(1)), f_.i64(std::min(kMostTurnedRow, tree_.lanes()) - 1));
+  return b_.CreateAnd(few, b_.CreateICmpSGE(rows, f_.i64(kTurnedColumns)));
+}
+
+// The last block begins earlier and reduces some rows again.
+void Across::reduce_turned(const CpuBounds& bounds, const Values& outer, Value* column, Value* total) {
+  c_.lanes.poll_cancel();
+  Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, column,
+                                          b_.CreateSub(bounds.inner_end, f_.i64(kTurnedColumns)));
+  const Block block{outer, begin, b_.CreateAdd(begin, f_.i64(kTurnedColumns))};
+  turn(bounds, block, total);
+  if (choice_) {
+    choose_turned(block, total);
+  } else {
+    const unsigned vectors = is_repeated() ? std::min(registers() / 4, vectors_) : 1;
+    const unsigned lanes = is_repeated() ? registers() / vectors : 1;
+    f_.loop(block.column, block.column_end, f_.i64(static_cast<int64_t>(vectors) * width_), [&](Value* i) {
+      part_in_registers(block, f_.i64(0), total, {i, vectors, lanes, nullptr, true});
+    });
+  }
+  tree_.epilogue(outer, tree_.level(0), total, block.column, column, block.column_end);
+}
+
+void Across::turn(const CpuBounds& bounds, const Block& block, Value* total) {
+  const int dim = kernel_.parallel_rank - 1;
+  Values first = block.parallel;
+  first.push_back(block.column);
+  first.push_back(f_.i64(0));
+  for (size_t k = 0; k < turn_->accesses().size(); ++k) {
+    const uint32_t access = turn_->accesses()[k];
+    Value* step = nullptr;
+    for (const AccessTerm& t : kernel_.accesses[access].terms)
+      if (t.dim == dim) step = f_.arg(t.stride_slot);
+    // Whole squares reach over the ends of rows, if other rows are there.
+    const int64_t together = turn_->rows_together(k);
+    Value* whole = b_.CreateAnd(b_.CreateAdd(total, f_.i64(together - 1)), f_.i64(-together));
+    Value* reaches = b_.CreateAnd(b_.CreateICmpSLT(block.column_end, bounds.inner_end),
+                                  b_.CreateICmpSGE(step, b_.CreateSub(whole, total)));
+    turn_->fill(k, c_.lanes.place_of(access, first).first, step, b_.CreateSelect(reaches, whole, total),
+                f_.i64(kTurnedColumns));
+  }
+}
+
+void Across::choose_turned(const Block& block, Value* total) {
+  const unsigned m = tree_.size();
+  f_.loop(block.column, block.column_end, f_.i64(static_cast<int64_t>(vectors_) * width_), [&](Value* i) {
+    const auto column = [&](unsigned k) { return b_.CreateAdd(i, f_.i64(k * int64_t{width_})); };
+    const auto row_at = [&](Value* e) {
+      Row row = choice_->beside(block.parallel, e);
+      turn_->read(row, e, block.column);
+      return row;
+    };
+    Values best;
+    Row first = row_at(f_.i64(0));
+    for (unsigned k = 0; k < vectors_; ++k)
+      for (Value* v : choice_->at(first, column(k), f_.i64(0), width_)) best.push_back(v);
+    best = f_.loop(f_.i64(1), total, f_.i64(1), best, [&](Value* e, const Values& before) {
+      Row row = row_at(e);
+      Values next;
+      for (unsigned k = 0; k < vectors_; ++k) {
+        const Values old(before.begin() + k * m, before.begin() + (k + 1) * m);
+        for (Value* v : choice_->chosen(old, choice_->at(row, column(k), e, width_))) next.push_back(v);
+      }
+      return next;
+    });
+    for (unsigned k = 0; k < vectors_; ++k)
+      for (unsigned v = 0; v < m; ++v)
+        tree_.store(best[k * m + v],
+                    tree_.address(tree_.level(0), v, f_.i64(0), b_.CreateSub(column(k), block.column)), v,
+                    width_);
+  });
+}
+
+// ---- chunks
 
 Value* Across::chunk(const Block& block, Value* start, Value* count) {
   Value *done = f_.i64(0), *dense = b_.getFalse(), *whole = b_.getFalse();
@@ -368,21 +474,23 @@ void Across::part_in_registers(const Block& block, Value* start, Value* count, c
       // A lane that no element reaches gets any.
       for (Value* v : element(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row(lane, g), last)))
         sums.push_back(v);
-    sums = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), segments, f_.i64(tree_.lanes()), sums,
-                   [&](Value* e, const Values& before) {
-                     Values next;
-                     for (unsigned g = 0; g < part.lanes; ++g)
-                       for (Value* v : element(row(e, g))) next.push_back(v);
-                     return combine_all(before, next);
-                   });
+    if (!part.is_turned)
+      sums = f_.loop(b_.CreateAdd(lane, f_.i64(tree_.lanes())), segments, f_.i64(tree_.lanes()), sums,
+                     [&](Value* e, const Values& before) {
+                       Values next;
+                       for (unsigned g = 0; g < part.lanes; ++g)
+                         for (Value* v : element(row(e, g))) next.push_back(v);
+                       return combine_all(before, next);
+                     });
     Value* const rest = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, segments, f_.i64(tree_.lanes()));
     std::vector<Values> lanes;
     for (unsigned g = 0; g < part.lanes; ++g) {
       const auto begin = sums.begin() + g * part.vectors;
+      lanes.emplace_back(begin, begin + part.vectors);
+      if (part.is_turned) continue;
       // Once or not at all.
-      lanes.push_back(f_.loop(
-          b_.CreateAdd(rest, row(lane, g)), count, f_.i64(tree_.lanes()), Values(begin, begin + part.vectors),
-          [&](Value* e, const Values& before) { return combine_all(before, element(e)); }));
+      lanes.back() = f_.loop(b_.CreateAdd(rest, row(lane, g)), count, f_.i64(tree_.lanes()), lanes.back(),
+                             [&](Value* e, const Values& before) { return combine_all(before, element(e)); });
     }
     for (unsigned half = part.lanes / 2; half > 0; half /= 2)
       for (unsigned g = 0; g < half; ++g) {
@@ -448,7 +556,9 @@ Values Across::elements(const Block& block, Value* row, const Part& part) {
   indices.push_back(row);
   Row elements =
       c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
-  if (kernel_.reduction.combine.code.size() > 1 || part.mask)
+  if (part.is_turned)
+    turn_->read(elements, row, block.column);
+  else if (kernel_.reduction.combine.code.size() > 1 || part.mask)
     c_.lanes.prefetch_along(elements, kernel_.parallel_rank, kPrefetchSegments * tree_.lanes());
   Values values;
   for (unsigned k = 0; k < part.vectors; ++k)
@@ -459,6 +569,8 @@ Values Across::elements(const Block& block, Value* row, const Part& part) {
 
 }  // namespace
 
-std::unique_ptr<CpuReduction> make_cpu_across(CpuParts& parts) { return std::make_unique<Across>(parts); }
+std::unique_ptr<CpuReduction> make_cpu_across(CpuParts& parts, const Turned& turned) {
+  return std::make_unique<Across>(parts, turned);
+}
 
 }  // namespace lamina::jit::codegen

@@ -540,7 +540,7 @@ void Along::emit(const CpuBounds& bounds) {
               Value* rows = up_to_width(b_.CreateSub(bounds.inner_end, column));
               reduce_rows(outer, column, rows);
               b_.CreateCall(fold_block_, {rows_, rows, reach});
-              tree_.epilogue(outer, rows_, total_, column, b_.CreateAdd(column, rows));
+              tree_.epilogue(outer, rows_, total_, column, column, b_.CreateAdd(column, rows));
             });
             return f_.increment(outer, 0);
           });

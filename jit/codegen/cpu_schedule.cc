@@ -145,7 +145,8 @@ unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, con
   std::unique_ptr<CpuReduction> reduction;
   std::unique_ptr<CpuTiles> tiles;
   if (kernel.has_reduction) reduction = make_cpu_reduction(c, schedule);
-  if (const Turned turned = turned_accesses(kernel); schedule.tiles && !turned.accesses.empty())
+  if (const Turned turned = turned_accesses(kernel);
+      !kernel.has_reduction && schedule.tiles && !turned.accesses.empty())
     tiles = std::make_unique<CpuTiles>(c, turned);
   llvm::IRBuilder<>& b = c.f.builder();
   llvm::Type *pointer = b.getPtrTy(), *s64 = b.getInt64Ty();

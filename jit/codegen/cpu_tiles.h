@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jit/codegen/cpu_schedule.h"
+#include "jit/codegen/cpu_turn.h"
 
 namespace lamina::jit::codegen {
 
@@ -21,22 +22,17 @@ class CpuTiles {
   void at_row(Row& row);
 
  private:
-  llvm::Function* make_turn(unsigned bytes);
-  void turn(llvm::Function* function, llvm::Type* element, unsigned block);
   void rows(const CpuBounds& bounds, const Values& indices, llvm::Value* first, llvm::Value* last,
             const EachRow& each);
   void tile(Values indices, llvm::Value* row, llvm::Value* row_end, llvm::Value* column,
             llvm::Value* column_end, const EachRow& each);
-  DType type_of(uint32_t access) const;
 
   CpuParts& c_;
   FunctionBuilder& f_;
   llvm::IRBuilder<>& b_;
   const int dim_;  // of the rows of a tile
-  const std::vector<uint32_t> turned_;
+  CpuTurn turn_;
   int64_t rows_ = 0;                                                             // of a tile
-  std::vector<std::pair<unsigned, llvm::Function*>> turns_;                      // by bytes of an element
-  Values blocks_;                                                                // by turned access
   llvm::Value *first_row_ = nullptr, *row_ = nullptr, *first_column_ = nullptr;  // of the present tile
 };
 

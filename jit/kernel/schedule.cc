@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "jit/kernel/choice.h"
+
 namespace lamina::jit {
 namespace {
 
@@ -53,6 +55,12 @@ bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
   });
 }
 
+bool turns_rows(const LoopKernel& kernel, std::span<const int64_t> args) {
+  const int last = kernel.parallel_rank - 1;
+  return kernel.has_reduction && last >= 0 && args[last] >= kTurnedColumns &&
+         args[last + 1] <= kMostTurnedRow && !turned_accesses(kernel).accesses.empty();
+}
+
 }  // namespace
 
 std::string to_string(const Schedule& schedule) {
@@ -77,6 +85,7 @@ ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args
   const int parallel = kernel.parallel_rank;
   if (!kernel.has_reduction || parallel == 0 || args[parallel - 1] < kFewParallel)
     return ReduceForm::kAlongReduced;
+  if (turns_rows(kernel, args)) return ReduceForm::kAcrossParallel;
   int64_t reduced = 1;
   for (int d = 0; d < kernel.reduce_rank; ++d) reduced *= args[parallel + d];
   int along = 0, across = 0;
@@ -98,8 +107,12 @@ ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args
 Turned turned_accesses(const LoopKernel& kernel) {
   Turned most;
   const int last = kernel.parallel_rank - 1;
-  if (kernel.has_reduction || !kernel.repeats.empty()) return most;
-  for (int dim = last - 1; dim >= 0; --dim) {
+  if (last < 0 || !kernel.repeats.empty()) return most;
+  if (kernel.has_reduction &&
+      (kernel.reduce_rank != 1 || (kernel.reduction.inputs.size() != 1 && !choice_of(kernel))))
+    return most;
+  const int first = kernel.has_reduction ? last + 1 : last - 1, end = kernel.has_reduction ? last : -1;
+  for (int dim = first; dim > end; --dim) {
     Turned turned{dim, {}};
     for (uint32_t a = 0; a < kernel.accesses.size(); ++a) {
       bool loaded = false, everywhere = true;
@@ -121,10 +134,11 @@ Turned turned_accesses(const LoopKernel& kernel) {
 }
 
 Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> args) {
+  if (kernel.has_reduction) return {favoured_form(kernel, args), turns_rows(kernel, args)};
   const Turned turned = turned_accesses(kernel);
   const bool tiles = !turned.accesses.empty() && args[turned.dim] >= kShortSide &&
                      args[kernel.parallel_rank - 1] >= kShortSide;
-  return {favoured_form(kernel, args), tiles, !tiles && streams(kernel, args),
+  return {ReduceForm::kAlongReduced, tiles, !tiles && streams(kernel, args),
           tiles ? 0 : lanes_of_short_rows(kernel, args)};
 }
 

@@ -24,10 +24,13 @@ enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
 // Bodies of so many instructions are chains of which the processor sees too little ahead.
 inline constexpr size_t kLongBody = 24;
 
+// Elements that lie side by side along another dimension than the lanes are turned in blocks of so many
+// columns. Reductions turn rows of at most so many elements.
+inline constexpr int64_t kTurnedColumns = 64, kMostTurnedRow = 32;
+
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
-  // Elements that lie side by side along another parallel dimension than the last are read by tiles of the
-  // two.
+  // Elements that lie side by side along another dimension than the lanes are read by tiles of the two.
   bool tiles = false;
   // What it stores is too large for the caches and goes past them, so that memory is not read first; only in
   // calls that store much, row by row where the addresses allow it.
@@ -47,8 +50,9 @@ absl::StatusOr<Schedule> parse_schedule(std::string_view text);
 // the kernel takes them.
 ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args);
 
-// What tiles serve: the dimension along which elements lie side by side, and the accesses where they do, all
-// of whose loads may read at any index. None: there are no accesses.
+// What tiles serve: the dimension along which elements lie side by side, another parallel one than the last
+// or the reduced one, and the accesses where they do, all of whose loads may read at any index. None: there
+// are no accesses.
 struct Turned {
   int dim = -1;
   std::vector<uint32_t> accesses;

@@ -96,10 +96,12 @@ void check_rows(DType t, int64_t rows, int64_t columns) {
     };
     const auto expected = run([&](auto... a) { return interpret_kernel(kernel, a...); });
     for (const char* cpu : {"", kLeastCpu})
-      for (const ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel}) {
+      for (const Schedule& schedule :
+           {Schedule{ReduceForm::kAlongReduced}, Schedule{ReduceForm::kAcrossParallel},
+            Schedule{ReduceForm::kAcrossParallel, true}}) {
         INFO("target " << cpu << ", " << rows << " x " << columns << ", largest " << largest << ", "
-                       << to_string(Schedule{form}));
-        auto compiled = generator(cpu).compile(to_string(kernel), {form});
+                       << to_string(schedule));
+        auto compiled = generator(cpu).compile(to_string(kernel), schedule);
         if (!compiled.ok()) FAIL(compiled.status().message());
         const auto got = run(compiled->entry());
         CHECK(got.second == expected.second);
@@ -125,7 +127,7 @@ TEST_CASE("the extreme of a row and where it is have the same bits in every tier
     check_rows<int64_t>(DType::kS64, 7, columns);
     check_rows<uint64_t>(DType::kU64, 7, columns);
   }
-  for (int64_t columns : {0, 1, 2, 3, 8, 9, 10, 17}) check_rows<float>(DType::kF32, 600, columns);
+  for (int64_t columns : {0, 1, 2, 3, 8, 9, 10, 17, 32, 33}) check_rows<float>(DType::kF32, 600, columns);
 }
 
 TEST_CASE("choices are recognised by what they compute", "[kernel_text]") {
