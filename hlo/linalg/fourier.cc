@@ -9,17 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/linalg/lanes.h"
+#include "hlo/linalg/fourier_columns.h"
 
 namespace lamina::hlo::linalg {
+namespace fourier {
 namespace {
 
-// Lines, or columns of one, that are transformed side by side: a cache line of real parts. It is the same for
-// every instruction set, as the factors of a long line depend on it.
-template <typename X>
-inline constexpr int64_t kSideBySide = 64 / sizeof(X);
-
 constexpr int64_t kDirect = 256;  // longer lines are rows and columns
+// Many lines of so many numbers are transformed side by side: they lie in the second cache.
+constexpr int64_t kLongestTogether = 8192;
 
 bool is_real(FourierKind kind) { return kind == FourierKind::kReal || kind == FourierKind::kRealInverse; }
 
@@ -40,24 +38,11 @@ Complex root_of_unity(int64_t k, int64_t n) {
   return {left ? -re : re, below ? -im : im};
 }
 
-// A number, or one of each of several columns.
-template <typename V>
-struct Numbers {
-  V re, im;
-};
 template <typename X>
 Numbers<X> rounded_root(int64_t k, int64_t n) {
   const Complex w = root_of_unity(k, n);
   return {static_cast<X>(w.real()), static_cast<X>(w.imag())};
 }
-
-// One pass over a line: radix r, with what follows it of m numbers.
-template <typename X>
-struct Pass {
-  int64_t radix, m;
-  std::vector<Numbers<X>> twiddles;  // w^(p k) for p below m and k from 1 to radix - 1
-  std::vector<Numbers<X>> roots;     // of the radix, by j k mod radix; of odd radices
-};
 
 // Empty where a prime is too large.
 std::vector<int64_t> radices_of(int64_t n) {
@@ -85,367 +70,6 @@ std::vector<Pass<X>> passes_of(int64_t n) {
   return out;
 }
 
-#define LAMINA_INLINE [[gnu::always_inline]] inline
-
-// Real and imaginary parts of rows of kSideBySide columns.
-template <typename X>
-struct Rows {
-  X *re, *im;
-};
-
-template <typename X, typename V>
-LAMINA_INLINE void load(const Rows<X>& from, int64_t at, Numbers<V>& x) {
-  std::memcpy(&x.re, from.re + at, sizeof(V));
-  std::memcpy(&x.im, from.im + at, sizeof(V));
-}
-template <typename X, typename V>
-LAMINA_INLINE void store(const Numbers<V>& x, const Rows<X>& to, int64_t at) {
-  std::memcpy(to.re + at, &x.re, sizeof(V));
-  std::memcpy(to.im + at, &x.im, sizeof(V));
-}
-template <typename V>
-LAMINA_INLINE void add(const Numbers<V>& a, const Numbers<V>& b, Numbers<V>& sum) {
-  sum = {a.re + b.re, a.im + b.im};
-}
-template <typename V>
-LAMINA_INLINE void subtract(const Numbers<V>& a, const Numbers<V>& b, Numbers<V>& difference) {
-  difference = {a.re - b.re, a.im - b.im};
-}
-template <typename V, typename W>
-LAMINA_INLINE void turn(Numbers<V>& x, const W& re, const W& im) {
-  x = {x.re * re - x.im * im, x.re * im + x.im * re};
-}
-
-// y[k] = sums over j of a[j] w^(j k), in place.
-template <typename V>
-LAMINA_INLINE void combine2(Numbers<V>* a) {
-  const Numbers<V> first = a[0];
-  add(first, a[1], a[0]);
-  subtract(first, a[1], a[1]);
-}
-template <typename V>
-LAMINA_INLINE void combine4(Numbers<V>* a) {
-  Numbers<V> even, odd, even_rest, odd_rest;
-  add(a[0], a[2], even);
-  subtract(a[0], a[2], even_rest);
-  add(a[1], a[3], odd);
-  subtract(a[1], a[3], odd_rest);
-  add(even, odd, a[0]);
-  subtract(even, odd, a[2]);
-  a[1] = {even_rest.re + odd_rest.im, even_rest.im - odd_rest.re};
-  a[3] = {even_rest.re - odd_rest.im, even_rest.im + odd_rest.re};
-}
-// Of an odd radix: places j and r - j have the same cosines and opposite sines.
-template <typename X, typename V>
-LAMINA_INLINE void combine_odd(Numbers<V>* a, int64_t r, const Numbers<X>* roots) {
-  Numbers<V> sums[kLargestPrime / 2 + 1], differences[kLargestPrime / 2 + 1];
-  const Numbers<V> first = a[0];
-  const int64_t half = r / 2;
-#pragma GCC unroll 2
-  for (int64_t j = 1; j <= half; ++j) {
-    add(a[j], a[r - j], sums[j]);
-    subtract(a[j], a[r - j], differences[j]);
-    add(a[0], sums[j], a[0]);
-  }
-#pragma GCC unroll 2
-  for (int64_t k = 1; k <= half; ++k) {
-    Numbers<V> even = first, odd{};
-    int64_t at = 0;
-#pragma GCC unroll 2
-    for (int64_t j = 1; j <= half; ++j) {
-      at = at + k < r ? at + k : at + k - r;
-      even = {even.re + roots[at].re * sums[j].re, even.im + roots[at].re * sums[j].im};
-      odd = {odd.re + roots[at].im * differences[j].re, odd.im + roots[at].im * differences[j].im};
-    }
-    a[k] = {even.re - odd.im, even.im + odd.re};
-    a[r - k] = {even.re + odd.im, even.im - odd.re};
-  }
-}
-
-// x[p + m j] of `s` numbers each becomes y[r p + k].
-template <typename V, int R, typename X>
-LAMINA_INLINE void run_pass(const Pass<X>& pass, const Rows<X>& x, const Rows<X>& y, int64_t s) {
-  constexpr int64_t kWidth = sizeof(V) / sizeof(X);
-  const int64_t r = R > 0 ? R : pass.radix, m = pass.m;
-  const Numbers<X>* const roots = pass.roots.data();
-  Numbers<V> a[R > 0 ? R : kLargestPrime];
-  for (int64_t p = 0; p < m; ++p) {
-    const Numbers<X>* const w = pass.twiddles.data() + p * (r - 1);
-    for (int64_t i = 0; i < s; i += kWidth) {
-#pragma GCC unroll 8
-      for (int64_t j = 0; j < r; ++j) load(x, (p + m * j) * s + i, a[j]);
-      if constexpr (R == 2)
-        combine2(a);
-      else if constexpr (R == 4)
-        combine4(a);
-      else
-        combine_odd(a, r, roots);
-      if (p > 0) {
-#pragma GCC unroll 8
-        for (int64_t k = 1; k < r; ++k) turn(a[k], w[k - 1].re, w[k - 1].im);
-      }
-#pragma GCC unroll 8
-      for (int64_t k = 0; k < r; ++k) store(a[k], y, (r * p + k) * s + i);
-    }
-  }
-}
-
-template <typename X, typename F>
-void with_vectors_of(const F& f) {
-  with_lanes([&]<int doubles>() {
-    f.template operator()<doubles* static_cast<int>(kSideBySide<X> / kSideBySide<double>)>();
-  });
-}
-
-// Numbers in memory, interleaved: `lane_step` from column to column and `row_step` from row to row.
-template <typename X>
-struct Interleaved {
-  X* first;
-  int64_t lane_step, row_step;
-
-  X* at(int64_t lane, int64_t row) const { return first + 2 * (lane * lane_step + row * row_step); }
-};
-
-template <typename V, int... I>
-LAMINA_INLINE void take_apart(const V& low, const V& high, Numbers<V>& x, std::integer_sequence<int, I...>) {
-  x = {__builtin_shufflevector(low, high, (2 * I)...), __builtin_shufflevector(low, high, (2 * I + 1)...)};
-}
-template <typename V, int... I>
-LAMINA_INLINE void put_together(const Numbers<V>& x, V& low, V& high, std::integer_sequence<int, I...>) {
-  constexpr int kWidth = sizeof...(I);
-  low = __builtin_shufflevector(x.re, x.im, (I / 2 + I % 2 * kWidth)...);
-  high = __builtin_shufflevector(x.re, x.im, ((I + kWidth) / 2 + I % 2 * kWidth)...);
-}
-
-template <typename X, typename V, typename P>
-LAMINA_INLINE void load_interleaved(const X* from, Numbers<V>& x, P places) {
-  V low, high;
-  std::memcpy(&low, from, sizeof(V));
-  std::memcpy(&high, from + places.size(), sizeof(V));
-  take_apart(low, high, x, places);
-}
-template <typename X, typename V, typename P>
-LAMINA_INLINE void store_interleaved(const Numbers<V>& x, X* to, P places) {
-  V low, high;
-  put_together(x, low, high, places);
-  std::memcpy(to, &low, sizeof(V));
-  std::memcpy(to + places.size(), &high, sizeof(V));
-}
-template <typename V, int... I>
-LAMINA_INLINE void reverse(Numbers<V>& x, std::integer_sequence<int, I...>) {
-  constexpr int kLast = sizeof...(I) - 1;
-  x = {__builtin_shufflevector(x.re, x.re, (kLast - I)...),
-       __builtin_shufflevector(x.im, x.im, (kLast - I)...)};
-}
-
-// Exchanges blocks of `d` interleaved numbers off the diagonal of two rows of blocks.
-template <int d, typename V, int... I>
-LAMINA_INLINE void exchange(V& a, V& b, std::integer_sequence<int, I...>) {
-  constexpr int kWidth = sizeof...(I);
-  const V first = __builtin_shufflevector(a, b, (I / 2 / d % 2 == 0 ? I : I - 2 * d + kWidth)...);
-  b = __builtin_shufflevector(a, b, (I / 2 / d % 2 == 0 ? I + 2 * d : I + kWidth)...);
-  a = first;
-}
-// Of as many vectors as each holds interleaved numbers.
-template <int d, int N, typename V>
-LAMINA_INLINE void transpose_square(V* v) {
-  if constexpr (d > 0) {
-#pragma GCC unroll 8
-    for (int i = 0; i < N / 2; ++i)
-      if ((i & d) == 0) exchange<d>(v[i], v[i + d], std::make_integer_sequence<int, N>());
-    transpose_square<d / 2, N>(v);
-  }
-}
-
-// Up to kSideBySide columns at work, by vectors of N numbers.
-template <typename X, int N>
-class Columns {
- public:
-  static constexpr int kWidth = N;
-  using V = typename VectorOf<X, N>::Type;
-  using Places = std::make_integer_sequence<int, N>;
-  static constexpr int64_t kLanes = kSideBySide<X>;
-
-  // `swapped` exchanges real and imaginary parts at the way in and out, which makes a transform the inverse
-  // one.
-  Columns(int64_t most_rows, bool swapped)
-      : memory_(VectorAllocator<CacheLine>().allocate(static_cast<size_t>(4 * most_rows))),
-        rows_(most_rows),
-        swapped_(swapped) {
-    // Lanes without work compute, too.
-    X* const parts = static_cast<X*>(std::memset(memory_, 0, 4 * most_rows * sizeof(CacheLine)));
-    const int64_t size = kLanes * most_rows;
-    for (int64_t i = 0; i < 2; ++i) halves_[i] = {parts + 2 * i * size, parts + (2 * i + 1) * size};
-  }
-  // Memory for a line of so many numbers, between the transforms of which columns hold nothing.
-  X* line(int64_t length) {
-    line_.resize(static_cast<size_t>(2 * length));
-    return line_.data();
-  }
-  ~Columns() { VectorAllocator<CacheLine>().deallocate(memory_, static_cast<size_t>(4 * rows_)); }
-  Columns(const Columns&) = delete;
-  Columns& operator=(const Columns&) = delete;
-
-  LAMINA_INLINE void load(const Interleaved<X>& from, int64_t lanes, int64_t rows) {
-    if (from.row_step == 1)
-      load_lines(from, lanes, rows);
-    else
-      load_columns(from, lanes, rows);
-  }
-
-  LAMINA_INLINE void transform(const std::vector<Pass<X>>& passes) {
-    int64_t s = kLanes;
-    for (const Pass<X>& pass : passes) {
-      const Rows<X>&x = halves_[0], &y = halves_[1];
-      switch (pass.radix) {
-        case 2:
-          run_pass<V, 2>(pass, x, y, s);
-          break;
-        case 3:
-          run_pass<V, 3>(pass, x, y, s);
-          break;
-        case 4:
-          run_pass<V, 4>(pass, x, y, s);
-          break;
-        case 5:
-          run_pass<V, 5>(pass, x, y, s);
-          break;
-        default:
-          run_pass<V, 0>(pass, x, y, s);
-      }
-      s *= pass.radix;
-      std::swap(halves_[0], halves_[1]);
-    }
-  }
-
-  // finish(x, row, lane) is what becomes of the numbers x from `lane` on.
-  template <typename F>
-  LAMINA_INLINE void store(const Interleaved<X>& to, int64_t lanes, int64_t rows, const F& finish) const {
-    if (to.row_step == 1)
-      store_lines(to, lanes, rows, finish);
-    else
-      store_columns(to, lanes, rows, finish);
-  }
-
- private:
-  struct CacheLine {
-    std::byte bytes[64];
-  };
-  // As many numbers as a vector holds of both parts.
-  static constexpr int kSquare = N / 2;
-  static constexpr int kNarrow = 16 / static_cast<int>(sizeof(X));  // a vector that every machine has
-
-  // The columns from `first` that fill vectors of `width`; returns the first one that is left.
-  template <int width>
-  LAMINA_INLINE int64_t load_vectors(const Interleaved<X>& from, int64_t first, int64_t lanes, int64_t row) {
-    using W = typename VectorOf<X, width>::Type;
-    const Rows<X> to = outside();
-    for (; first + width <= lanes; first += width) {
-      Numbers<W> x;
-      load_interleaved(from.at(first, row), x, std::make_integer_sequence<int, width>());
-      linalg::store(x, to, row * kLanes + first);
-    }
-    return first;
-  }
-  LAMINA_INLINE void load_number(const Interleaved<X>& from, int64_t lane, int64_t row) {
-    const Rows<X> to = outside();
-    to.re[row * kLanes + lane] = from.at(lane, row)[0];
-    to.im[row * kLanes + lane] = from.at(lane, row)[1];
-  }
-  LAMINA_INLINE void load_columns(const Interleaved<X>& from, int64_t lanes, int64_t rows) {
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t l = load_vectors<N>(from, 0, lanes, r);
-      if (l == lanes) continue;
-      l = load_vectors<kNarrow>(from, l, lanes, r);
-      for (; l < lanes; ++l) load_number(from, l, r);
-    }
-  }
-  // Lanes without work repeat the last one.
-  LAMINA_INLINE void load_lines(const Interleaved<X>& from, int64_t lanes, int64_t rows) {
-    const Rows<X> to = outside();
-    const int64_t squares = rows / kSquare * kSquare;
-    for (int64_t l = 0; l < kLanes; l += N)
-      for (int64_t r = 0; r < squares; r += kSquare) {
-        V v[N];
-#pragma GCC unroll 16
-        for (int i = 0; i < N; ++i) std::memcpy(&v[i], from.at(std::min(l + i, lanes - 1), r), sizeof(V));
-        transpose_square<kSquare / 2, N>(v);
-        transpose_square<kSquare / 2, N>(v + kSquare);
-#pragma GCC unroll 8
-        for (int i = 0; i < kSquare; ++i) {
-          Numbers<V> x;
-          take_apart(v[i], v[i + kSquare], x, Places());
-          linalg::store(x, to, (r + i) * kLanes + l);
-        }
-      }
-    for (int64_t r = squares; r < rows; ++r)
-      for (int64_t l = 0; l < lanes; ++l) load_number(from, l, r);
-  }
-  template <typename W, typename F>
-  LAMINA_INLINE void finished(int64_t row, int64_t lane, const F& finish, Numbers<W>& x) const {
-    linalg::load(halves_[0], row * kLanes + lane, x);
-    finish(x, row, lane);
-    if (swapped_) std::swap(x.re, x.im);
-  }
-  template <int width, typename F>
-  LAMINA_INLINE int64_t store_vectors(const Interleaved<X>& to, int64_t first, int64_t lanes, int64_t row,
-                                      const F& finish) const {
-    using W = typename VectorOf<X, width>::Type;
-    for (; first + width <= lanes; first += width) {
-      Numbers<W> x;
-      finished(row, first, finish, x);
-      store_interleaved(x, to.at(first, row), std::make_integer_sequence<int, width>());
-    }
-    return first;
-  }
-  template <typename F>
-  LAMINA_INLINE void store_number(const Interleaved<X>& to, int64_t lane, int64_t row,
-                                  const F& finish) const {
-    Numbers<X> x;
-    finished(row, lane, finish, x);
-    to.at(lane, row)[0] = x.re;
-    to.at(lane, row)[1] = x.im;
-  }
-  template <typename F>
-  LAMINA_INLINE void store_columns(const Interleaved<X>& to, int64_t lanes, int64_t rows,
-                                   const F& finish) const {
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t l = store_vectors<N>(to, 0, lanes, r, finish);
-      if (l == lanes) continue;
-      l = store_vectors<kNarrow>(to, l, lanes, r, finish);
-      for (; l < lanes; ++l) store_number(to, l, r, finish);
-    }
-  }
-  template <typename F>
-  LAMINA_INLINE void store_lines(const Interleaved<X>& to, int64_t lanes, int64_t rows,
-                                 const F& finish) const {
-    const int64_t squares = rows / kSquare * kSquare;
-    for (int64_t l = 0; l < lanes; l += N)
-      for (int64_t r = 0; r < squares; r += kSquare) {
-        V v[N];
-#pragma GCC unroll 8
-        for (int i = 0; i < kSquare; ++i) {
-          Numbers<V> x;
-          finished(r + i, l, finish, x);
-          put_together(x, v[i], v[i + kSquare], Places());
-        }
-        transpose_square<kSquare / 2, N>(v);
-        transpose_square<kSquare / 2, N>(v + kSquare);
-        for (int i = 0; i < std::min<int64_t>(N, lanes - l); ++i)
-          std::memcpy(to.at(l + i, r), &v[i], sizeof(V));
-      }
-    for (int64_t r = squares; r < rows; ++r)
-      for (int64_t l = 0; l < lanes; ++l) store_number(to, l, r, finish);
-  }
-  Rows<X> outside() const { return swapped_ ? Rows<X>{halves_[0].im, halves_[0].re} : halves_[0]; }
-
-  CacheLine* memory_;
-  std::vector<X> line_;
-  int64_t rows_;
-  bool swapped_;
-  Rows<X> halves_[2];  // the numbers, and where the next pass puts them
-};
-
 template <typename X>
 class Plan {
  public:
@@ -464,6 +88,10 @@ class Plan {
         }
       }
     }
+    if (columns_ > 1 && leaves_lanes() && std::min(rows_, columns_) >= kLanes / 2 &&
+        length_ <= kLongestTogether)
+      for (int64_t k = 0; k < rows_; ++k)
+        for (int64_t j = 0; j < columns_; ++j) twiddles_.push_back(twiddle(k, j));
     for (int64_t k = 0; is_real(kind) && k <= length_ / 2; ++k) halves_.push_back(rounded_root<X>(k, n));
   }
 
@@ -472,6 +100,15 @@ class Plan {
       return in_tasks(blocks_of(lines), each, [&](auto& columns, int64_t block) {
         several_lines(columns, x, y, block * kLanes, lines);
       });
+    const int64_t together = lines_together(lines), rest = lines - together;
+    if (together > 0)
+      in_tasks(blocks_of(together), each,
+               [&](auto& columns, int64_t block) { split_lines(columns, x, y, block * kLanes, together); });
+    if (rest > 0) run_apart(x + together * in_step(), y + together * out_step(), rest, each);
+  }
+
+  // Lines one by one.
+  void run_apart(const X* x, X* y, int64_t lines, const EachMatrix& each) const {
     const bool folds = kind_ == FourierKind::kRealInverse, finishes = kind_ == FourierKind::kReal;
     if (lines >= kManyLines)
       return in_tasks(lines, each, [&](auto& columns, int64_t line) {
@@ -543,16 +180,29 @@ class Plan {
 
   static int64_t blocks_of(int64_t columns) { return (columns + kLanes - 1) / kLanes; }
 
+  // How many of the first lines are transformed side by side: the others leave most lanes without work.
+  int64_t lines_together(int64_t lines) const {
+    if (twiddles_.empty()) return 0;
+    return lines % kLanes * 2 >= kLanes ? lines : lines - lines % kLanes;
+  }
+
+  // That compute in the transforms along both, with work or without.
+  static int64_t lanes_of(int64_t rows, int64_t columns) {
+    return (blocks_of(columns) * rows + blocks_of(rows) * columns) * kLanes;
+  }
+  // Whether so many of them are without work that whole lines side by side take less, which costs two more
+  // transpositions of all numbers.
+  bool leaves_lanes() const { return 8 * lanes_of(rows_, columns_) > 9 * 2 * length_; }
+
   // Rows and columns that leave the fewest lanes without work, of these the nearest to a square.
   void split() {
     int64_t least = INT64_MAX;
     for (int64_t a = 2; a * a <= length_; ++a) {
       if (length_ % a != 0) continue;
       for (const int64_t rows : {a, length_ / a}) {
-        const int64_t columns = length_ / rows, lanes = blocks_of(columns) * rows + blocks_of(rows) * columns;
-        const int64_t longest = std::max(rows, columns);
-        if (lanes * kLanes + 4 * longest > least) continue;
-        least = lanes * kLanes + 4 * longest;
+        const int64_t columns = length_ / rows, cost = lanes_of(rows, columns) + 4 * std::max(rows, columns);
+        if (cost > least) continue;
+        least = cost;
         rows_ = rows;
         columns_ = columns;
       }
@@ -666,6 +316,46 @@ class Plan {
       for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
   }
 
+  // The same of lines that are rows and columns: the rows of all of them stay side by side between the two.
+  template <typename C>
+  LAMINA_INLINE void split_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
+    const int64_t lanes = std::min(kLanes, lines - first);
+    const X* from = x + first * in_step();
+    X* const to = y + first * out_step();
+    if (kind_ == FourierKind::kRealInverse) {
+      for (int64_t l = 0; l < lanes; ++l) fold<C::kWidth>(from + l * in_step(), to + l * out_step());
+      from = to;
+    }
+    const int64_t step = (from == to ? out_step() : in_step()) / 2;
+    columns.hold_lines(rows_, columns_);
+    // The last parts make some columns, and rows, again.
+    for (int64_t at = 0; at < columns_; at += C::kSquare) {
+      const int64_t j = std::min<int64_t>(at, columns_ - C::kSquare);
+      columns.load_parts({const_cast<X*>(from) + 2 * j, step, columns_}, lanes, rows_);
+      for (int64_t i = 0; i < C::kSquare; ++i) {
+        const Rows<X> part = columns.part(i);
+        columns.run(row_passes_, part, part);
+        for (int64_t k = 0; k < rows_; ++k) {
+          const Numbers<X> w = twiddles_[k * columns_ + j + i];
+          for (int64_t l = 0; l < kLanes; l += C::kWidth) {
+            Numbers<typename C::V> x;
+            load(part, k * kLanes + l, x);
+            turn(x, w.re, w.im);
+            store(x, columns.line_row(k), (j + i) * kLanes + l);
+          }
+        }
+      }
+    }
+    for (int64_t at = 0; at < rows_; at += C::kSquare) {
+      const int64_t k = std::min<int64_t>(at, rows_ - C::kSquare);
+      for (int64_t i = 0; i < C::kSquare; ++i)
+        columns.run(column_passes_, columns.line_row(k + i), columns.part(i));
+      columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scaled());
+    }
+    if (kind_ == FourierKind::kReal)
+      for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
+  }
+
   // Of block q of columns, transforms along rows; turned, they are rows of the result.
   template <typename C>
   LAMINA_INLINE void first_half(C& columns, const X* x, X* y, int64_t q) const {
@@ -698,6 +388,8 @@ class Plan {
   // w^(k (q kLanes + l)) for row k and lane l of block q: the roots of [k][q] and of [k][l].
   std::vector<Numbers<X>> coarse_;
   std::vector<X> fine_re_, fine_im_;
+  // For row k and column j at k * columns_ + j, of lines that may be side by side.
+  std::vector<Numbers<X>> twiddles_;
   std::vector<Numbers<X>> halves_;  // of real transforms: w^(k / 2)
 };
 
@@ -720,22 +412,23 @@ PlannedRoutine plan_columns(FourierKind kind, int64_t n, int64_t columns, int64_
 }
 
 }  // namespace
+}  // namespace fourier
 
 bool has_fourier_plan(FourierKind kind, int64_t n) {
-  return n > 0 && (!is_real(kind) || n % 2 == 0) && (n == 1 || !radices_of(n).empty());
+  return n > 0 && (!fourier::is_real(kind) || n % 2 == 0) && (n == 1 || !fourier::radices_of(n).empty());
 }
 
 PlannedRoutine plan_fourier(FourierKind kind, const Type& type) {
   const int64_t n = type.dims.back(), lines = n > 0 ? type.num_elements / n : 0;
-  return part_type(type.dtype) == DType::kF32 ? plan_lines<float>(kind, n, lines)
-                                              : plan_lines<double>(kind, n, lines);
+  return part_type(type.dtype) == DType::kF32 ? fourier::plan_lines<float>(kind, n, lines)
+                                              : fourier::plan_lines<double>(kind, n, lines);
 }
 
 PlannedRoutine plan_fourier_columns(FourierKind kind, const Type& type) {
   const int64_t n = type.dims[type.dims.size() - 2], columns = type.dims.back();
   const int64_t matrices = columns > 0 ? type.num_elements / (n * columns) : 0;
-  return part_type(type.dtype) == DType::kF32 ? plan_columns<float>(kind, n, columns, matrices)
-                                              : plan_columns<double>(kind, n, columns, matrices);
+  return part_type(type.dtype) == DType::kF32 ? fourier::plan_columns<float>(kind, n, columns, matrices)
+                                              : fourier::plan_columns<double>(kind, n, columns, matrices);
 }
 
 }  // namespace lamina::hlo::linalg

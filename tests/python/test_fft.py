@@ -74,7 +74,7 @@ def test_frequencies_and_shifts():
 
 
 # Of radices 2, 3, 4, 5 and others, of lines that are rows and columns, and of a convolution.
-PLANNED = (6, 49, 122, 128, 250, 360, 625, 1001, 1024, 2187, 3600, 30030, 67)
+PLANNED = (6, 49, 122, 128, 250, 360, 500, 625, 1000, 1001, 1024, 2187, 3600, 30030, 67)
 
 
 @pytest.mark.parametrize("n", PLANNED)
@@ -105,12 +105,24 @@ def test_columns_have_the_bits_of_lines(n, dtype):
             assert np.asarray(f(a, axis=-2)).tobytes() == np.moveaxis(lines, -1, -2).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", PLANNED)
+def test_many_lines_have_the_bits_of_one(n, dtype):
+    """Whether they fill the vectors that they are transformed in, nearly do, or do not."""
+    a = numbers(np.random.default_rng(n), (41, n), "fft").astype(dtype)
+    real = np.ascontiguousarray(a.real)
+    for f, x in ((ff.fft, a), (ff.ifft, a), (ff.rfft, real), (lambda z: ff.irfft(z, n), a)):
+        lines = [np.asarray(f(x[i : i + 1])).tobytes() for i in range(41)]
+        for rows in (41, 36, 17, 12):
+            assert np.asarray(f(x[:rows])).tobytes() == b"".join(lines[:rows])
+
+
 DIGESTS = """
 import hashlib, numpy as np, lamina.numpy as lnp
 digest, rng = hashlib.sha256(), np.random.default_rng(0)
 for n in {lengths}:
     for real, both in (("float32", "complex64"), ("float64", "complex128")):
-        x = rng.normal(size=(9, n)).astype(real)
+        x = rng.normal(size=(21, n)).astype(real)
         z = (x + 1j * x[::-1]).astype(both)
         for y in (lnp.fft.fft(z), lnp.fft.ifft(z), lnp.fft.rfft(x), lnp.fft.irfft(z, n), lnp.fft.fft(z, axis=0)):
             digest.update(np.asarray(y).tobytes())
