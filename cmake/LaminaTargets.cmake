@@ -73,12 +73,14 @@ function(lamina_unity target)
   endif()
 endfunction()
 set(LAMINA_UNITY_FILES 12)
-# Files that define macros for what they include, or overload the names of others.
+# Files that define macros for what they include, overload the names of others, or take as long as all others of
+# their folder.
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_baseline.cc ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_fma.cc
   ${CMAKE_SOURCE_DIR}/hlo/scalar/complex.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels.cc
   ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx512.cc
   ${CMAKE_SOURCE_DIR}/jit/cpu/sort_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/sort_kernels_avx512.cc
+  ${CMAKE_SOURCE_DIR}/hlo/linalg/host_lanes.cc ${CMAKE_SOURCE_DIR}/hlo/linalg/host_lanes_eigen.cc
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # lamina_optimize_less(TARGET): no loop of it works on elements, and the last optimizations would take a fifth of its

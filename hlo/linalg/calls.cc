@@ -43,8 +43,9 @@ constexpr Routine kRoutines[] = {
      lu_solve_transpose, lanes_lu_solve},
     {"lamina.lu_solve_transposed", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve_transposed),
      lu_solve_transposed_jvp, lu_solve_transposed_transpose, lanes_lu_solve_transposed},
-    {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr},
-    {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr},
+    {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr, lanes_det},
+    {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr,
+     lanes_slogdet},
     {"lamina.adjugate", "T[n,n] -> T[n,n]", LAMINA_RUN(run_adjugate), adjugate_jvp, nullptr},
     // Reflections below the diagonal with the triangle above, and the reflections' scales.
     {"lamina.geqrf", "T[m,n] -> T[m,n] T[k]", LAMINA_RUN(run_geqrf), nullptr, nullptr},
@@ -58,8 +59,8 @@ constexpr Routine kRoutines[] = {
     {"lamina.solve_unit_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_upper_solve), triangular_jvp,
      triangular_transpose, lanes_unit_upper_solve},
     // The lower triangle is read: vectors as columns, values in ascending order.
-    {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr},
-    {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr},
+    {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr, lanes_eigh},
+    {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr, lanes_eigvalsh},
     // Values in descending order, left vectors as columns, right ones as conjugated rows.
     {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr, lanes_svd},
     {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr, lanes_svdvals},
@@ -180,7 +181,8 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
 
 // Whether no matrix goes to LAPACK, whatever the machine has.
 bool fits_lanes(const Binding& b) {
-  return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second < lapack::kLeast; });
+  static_assert(kMostLaneRows < lapack::kLeast);
+  return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second <= kMostLaneRows; });
 }
 
 }  // namespace
@@ -223,62 +225,81 @@ absl::Status check_call(const Routine& r, Types operands, Types results) {
   return absl::OkStatus();
 }
 
-absl::Status run_call(const Routine& r, Types operand_types, Types result_types, const void* const* operands,
-                      void* const* results, const EachMatrix& each) {
+absl::StatusOr<MatrixCall> MatrixCall::make(const Routine& routine, Types operands, Types results) {
   Binding b;
-  LAMINA_RETURN_IF_ERROR(bind_letters(r, operand_types, b));
-  const Signature& s = signature_of(r);
-  std::vector<Matrices> in, out;
-  for (size_t i = 0; i < operand_types.size(); ++i)
-    in.push_back(
-        {operand_types[i], const_cast<void*>(operands[i]), static_cast<int>(s.operands[i].letters.size())});
-  for (size_t i = 0; i < result_types.size(); ++i)
-    out.push_back({result_types[i], results[i], static_cast<int>(s.results[i].letters.size())});
-  void (*const run)(const Problem&) = is_complex(b.dtype) ? r.complex : r.real;
-  std::mutex mutex;
-  absl::Status failed;
-  int64_t first = 0;  // that failed
-  const int64_t count = product(b.outer);
-  // Where matrix `linear` of the batch is in each operand.
-  const auto place = [&](int64_t linear, std::span<int64_t> at) {
-    for (size_t i = 0; i < in.size(); ++i) {
-      int64_t rest = linear, stride = 1;
-      at[i] = 0;
-      for (size_t d = b.outer.size(); d-- > 0;) {
-        const int64_t size = in[i].type->dims[d];
-        if (size != 1) at[i] += rest % b.outer[d] * stride;
-        rest /= b.outer[d];
-        stride *= size;
-      }
-    }
+  LAMINA_RETURN_IF_ERROR(bind_letters(routine, operands, b));
+  const Signature& s = signature_of(routine);
+  MatrixCall out;
+  out.routine_ = &routine;
+  const auto array = [&](const Type* type, const Slot& slot) {
+    int64_t count = 1;
+    for (size_t d = 0; d < b.outer.size(); ++d) count *= type->dims[d];
+    return Array{type, static_cast<int>(slot.letters.size()), count};
   };
-  const int64_t lanes = num_lanes();
+  for (size_t i = 0; i < operands.size(); ++i) out.in_.push_back(array(operands[i], s.operands[i]));
+  for (size_t i = 0; i < results.size(); ++i) out.out_.push_back(array(results[i], s.results[i]));
+  out.outer_.assign(b.outer.begin(), b.outer.end());
+  out.count_ = product(b.outer);
+  out.complex_ = is_complex(b.dtype);
+  out.in_lanes_ = routine.lanes && !out.complex_ && fits_lanes(b);
+  return out;
+}
+
+// Where matrix `linear` of the batch is in each operand.
+void MatrixCall::place(int64_t linear, std::span<int64_t> at) const {
+  for (size_t i = 0; i < in_.size(); ++i) {
+    if (in_[i].count == count_ || in_[i].count == 1) {
+      at[i] = in_[i].count == 1 ? 0 : linear;
+      continue;
+    }
+    int64_t rest = linear, stride = 1;
+    at[i] = 0;
+    for (size_t d = outer_.size(); d-- > 0;) {
+      const int64_t size = in_[i].type->dims[d];
+      if (size != 1) at[i] += rest % outer_[d] * stride;
+      rest /= outer_[d];
+      stride *= size;
+    }
+  }
+}
+
+absl::Status MatrixCall::run(const void* const* operands, void* const* results, int64_t begin, int64_t end,
+                             const EachMatrix& each) const {
+  absl::InlinedVector<Matrices, 4> in, out;
+  for (size_t i = 0; i < in_.size(); ++i)
+    in.push_back({in_[i].type, const_cast<void*>(operands[i]), in_[i].rank});
+  for (size_t i = 0; i < out_.size(); ++i) out.push_back({out_[i].type, results[i], out_[i].rank});
+  const int64_t count = end - begin, lanes = num_lanes();
   // Less than half of the lanes are not worth while.
-  if (r.lanes && !is_complex(b.dtype) && 2 * count >= lanes && fits_lanes(b)) {
-    each((count + lanes - 1) / lanes, [&](int64_t group) {
-      const int64_t begin = group * lanes, end = std::min(begin + lanes, count);
-      absl::Status none;
-      std::vector<int64_t> at(lanes * in.size());
-      std::vector<Problem> problems;
-      for (int64_t i = begin; i < end; ++i) {
-        const std::span<int64_t> places = std::span(at).subspan((i - begin) * in.size(), in.size());
-        place(i, places);
-        problems.emplace_back(in, out, places, i, none);
+  if (in_lanes_ && 2 * count >= lanes) {
+    // Tasks of several groups, where there are many, so that what a task costs does not show.
+    const int64_t groups = (count + lanes - 1) / lanes, of_task = std::clamp<int64_t>(groups / 64, 1, 8);
+    each((groups + of_task - 1) / of_task, [&](int64_t task) {
+      absl::InlinedVector<int64_t, 32> at(static_cast<size_t>(lanes) * in.size());
+      const int64_t first = begin + task * of_task * lanes, last = std::min(first + of_task * lanes, end);
+      for (int64_t group = first; group < last; group += lanes) {
+        const int64_t size = std::min(lanes, last - group);
+        for (int64_t l = 0; l < size; ++l)
+          place(group + l,
+                std::span(at.data(), at.size()).subspan(static_cast<size_t>(l) * in.size(), in.size()));
+        routine_->lanes({in, out, at, group, size});
       }
-      r.lanes(problems);
     });
     return absl::OkStatus();
   }
-  each(count, [&](int64_t linear) {
-    std::vector<int64_t> at(in.size());
-    place(linear, at);
+  std::mutex mutex;
+  absl::Status failed;
+  int64_t first = 0;  // that failed
+  each(count, [&](int64_t i) {
+    absl::InlinedVector<int64_t, 4> at(in.size());
+    place(begin + i, std::span(at.data(), at.size()));
     absl::Status status;
-    run(Problem(in, out, at, linear, status));
+    (complex_ ? routine_->complex : routine_->real)(Problem(in, out, at, begin + i, status));
     if (status.ok()) return;
     const std::lock_guard lock(mutex);
-    if (failed.ok() || linear < first) {
+    if (failed.ok() || i < first) {
       failed = std::move(status);
-      first = linear;
+      first = i;
     }
   });
   return failed;
@@ -303,7 +324,9 @@ absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
     result_types.push_back(l->type());
     results.push_back(l->data());
   }
-  return run_call(r, operand_types, result_types, operands.data(), results.data(), in_turn);
+  const absl::StatusOr<MatrixCall> made = MatrixCall::make(r, operand_types, result_types);
+  if (!made.ok()) return made.status();
+  return made->run(operands.data(), results.data(), 0, made->count(), in_turn);
 }
 
 BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> x, std::span<const bool> batched,

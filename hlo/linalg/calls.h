@@ -13,6 +13,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "hlo/batching.h"
 #include "hlo/builder.h"
@@ -22,6 +23,7 @@
 namespace lamina::hlo::linalg {
 
 class Problem;
+struct Group;
 
 // Calls its function once for each number below the count, in any order and on any threads.
 using EachMatrix = std::function<void(int64_t count, const std::function<void(int64_t)>& one)>;
@@ -43,7 +45,7 @@ struct Routine {
   JvpRule jvp;
   TransposeRule transpose;
   // Of several small real problems at once, with the same bits; may be null.
-  void (*lanes)(std::span<const Problem> problems) = nullptr;
+  void (*lanes)(const Group& group) = nullptr;
   const Plans* plans = nullptr;  // in place of all these functions
 };
 
@@ -54,11 +56,32 @@ absl::Status check_call(const Routine& routine, std::span<const Type* const> ope
                         std::span<const Type* const> results);
 absl::Status run_call(const Routine& routine, std::span<const LiteralPtr> operands,
                       std::span<const std::shared_ptr<Literal>> results);
-// The same on dense arrays, with the matrices of the batch solved by whom `each` says; for routines without
-// plans.
-absl::Status run_call(const Routine& routine, std::span<const Type* const> operand_types,
-                      std::span<const Type* const> result_types, const void* const* operands,
-                      void* const* results, const EachMatrix& each);
+// Calls of a routine without plans on dense arrays of the same types.
+class MatrixCall {
+ public:
+  static absl::StatusOr<MatrixCall> make(const Routine& routine, std::span<const Type* const> operands,
+                                         std::span<const Type* const> results);
+  // Matrices of the batch.
+  int64_t count() const { return count_; }
+  // Those from `begin` to `end`, by whom `each` says.
+  absl::Status run(const void* const* operands, void* const* results, int64_t begin, int64_t end,
+                   const EachMatrix& each) const;
+
+ private:
+  struct Array {
+    const Type* type;
+    int rank;       // of one matrix
+    int64_t count;  // of matrices
+  };
+
+  void place(int64_t linear, std::span<int64_t> at) const;
+
+  const Routine* routine_ = nullptr;
+  std::vector<Array> in_, out_;
+  std::vector<int64_t> outer_;
+  int64_t count_ = 0;
+  bool complex_ = false, in_lanes_ = false;
+};
 // Batched operands get their batch in front; others stay, but for the last one.
 BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> operands,
                        std::span<const bool> batched, int64_t size);

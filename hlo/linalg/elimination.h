@@ -1,16 +1,15 @@
 // Factorizations by elimination and solutions by substitution, of small matrices: LAPACK's algorithms without
 // blocks.
 //
-// Contract: elements are double, Complex, or Lanes (lanes.h): nothing but the choice of rows is done lane by
-// lane.
+// Contract: elements are double or Complex; lane_elimination.h is the same for Lanes.
 #ifndef LAMINA_HLO_LINALG_ELIMINATION_H_
 #define LAMINA_HLO_LINALG_ELIMINATION_H_
 
-#include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
-#include "hlo/linalg/lanes.h"
+#include "hlo/linalg/host.h"
 
 namespace lamina::hlo::linalg {
 
@@ -18,43 +17,30 @@ namespace lamina::hlo::linalg {
 inline double pivot_size(double x) { return std::abs(x); }
 inline double pivot_size(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
-template <typename T>
+template <NumberType T>
 void add_multiple(T* to, const T* from, const T& x, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; ++i) to[i] += x * from[i];
 }
 
 // The lower triangle becomes the factor; the upper one is left as it is. `positive`: whether there is one.
-template <typename T>
-void eliminate_symmetric(Matrix<T>& a, Mask<T>& positive) {
+template <NumberType T>
+void eliminate_symmetric(Matrix<T>& a, bool& positive) {
   const int64_t n = a.rows;
-  positive = real_of(T{}) == real_of(T{});
+  positive = true;
   for (int64_t j = 0; j < n; ++j) {
     T* column = a.column(j);
     for (int64_t k = 0; k < j; ++k) add_multiple(column, a.column(k), -conj_of(a.at(j, k)), j, n);
-    auto root = real_of(column[j]);
-    positive &= root > 0;
-    take_root(root);
-    column[j] = T{} + root;
-    const auto inverse = 1 / root;  // one division, as LAPACK
+    const double root = std::sqrt(real_of(column[j]));
+    positive &= real_of(column[j]) > 0;
+    column[j] = root;
+    const double inverse = 1 / root;  // one division, as LAPACK
     for (int64_t i = j + 1; i < n; ++i) column[i] *= inverse;
   }
 }
 
-// The row with which row k changes places, of one matrix or of each lane.
-template <typename T>
-struct PivotOf {
-  using Type = int32_t;
-};
-template <LanesType T>
-struct PivotOf<T> {
-  using Type = std::array<int32_t, kLaneCount<T>>;
-};
-template <typename T>
-using Pivot = typename PivotOf<T>::Type;
-
 // Brings the greatest of the rest of column k to row k.
-template <typename T>
-Pivot<T> exchange_rows(Matrix<T>& a, int64_t k) {
+template <NumberType T>
+int32_t exchange_rows(Matrix<T>& a, int64_t k) {
   int64_t best = k;
   for (int64_t i = k + 1; i < a.rows; ++i)
     if (pivot_size(a.at(i, k)) > pivot_size(a.at(best, k))) best = i;
@@ -62,61 +48,24 @@ Pivot<T> exchange_rows(Matrix<T>& a, int64_t k) {
     for (int64_t j = 0; j < a.columns; ++j) std::swap(a.at(k, j), a.at(best, j));
   return static_cast<int32_t>(best);
 }
-template <LanesType T>
-Pivot<T> exchange_rows(Matrix<T>& a, int64_t k) {
-  T most;
-  take_size(a.at(k, k), most);
-  Mask<T> best = Mask<T>{} + k;
-  for (int64_t i = k + 1; i < a.rows; ++i) {
-    T x;
-    take_size(a.at(i, k), x);
-    const Mask<T> greater = x > most;
-    most = greater ? x : most;
-    best = greater ? Mask<T>{} + i : best;
-  }
-  Pivot<T> out;
-  for (int l = 0; l < kLaneCount<T>; ++l) {
-    out[l] = static_cast<int32_t>(best[l]);
-    if (out[l] == k) continue;
-    for (int64_t j = 0; j < a.columns; ++j) {
-      T &x = a.at(k, j), &y = a.at(out[l], j);
-      const double kept = x[l];
-      x[l] = y[l];
-      y[l] = kept;
-    }
-  }
-  return out;
-}
-
 // a becomes its packed factors; zero-based pivots.
-template <typename T>
-void eliminate(Matrix<T>& a, std::vector<Pivot<T>>& pivots) {
+template <NumberType T>
+void eliminate(Matrix<T>& a, std::vector<int32_t>& pivots) {
   const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
   pivots.resize(static_cast<size_t>(steps));
   for (int64_t k = 0; k < steps; ++k) {
     pivots[static_cast<size_t>(k)] = exchange_rows(a, k);
     const T pivot = a.at(k, k);
     // A column of zeros needs no step.
-    const auto none = pivot == T{};
-    if (all(none)) continue;
+    if (pivot == T{}) continue;
     T* const column = a.column(k);
-    if constexpr (kIsLanes<T>) {
-      if (any(none)) {
-        for (int64_t i = k + 1; i < m; ++i) column[i] = none ? column[i] : column[i] / pivot;
-        for (int64_t j = k + 1; j < n; ++j) {
-          T* const to = a.column(j);
-          for (int64_t i = k + 1; i < m; ++i) to[i] = none ? to[i] : to[i] + -to[k] * column[i];
-        }
-        continue;
-      }
-    }
     for (int64_t i = k + 1; i < m; ++i) column[i] /= pivot;
     for (int64_t j = k + 1; j < n; ++j) add_multiple(a.column(j), column, -a.at(k, j), k + 1, m);
   }
 }
 
 // b becomes op(a)^-1 b; op is N or T.
-template <typename T>
+template <NumberType T>
 void substitute(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
   const int64_t n = a.rows;
   const bool down = lower != transposed;

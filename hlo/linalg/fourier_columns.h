@@ -223,11 +223,9 @@ class Columns {
   // `swapped` exchanges real and imaginary parts at the way in and out, which makes a transform the inverse
   // one.
   Columns(int64_t most_rows, bool swapped)
-      : memory_(VectorAllocator<CacheLine>().allocate(static_cast<size_t>(4 * most_rows))),
-        rows_(most_rows),
-        swapped_(swapped) {
-    // Lanes without work compute, too.
-    X* const parts = static_cast<X*>(std::memset(memory_, 0, 4 * most_rows * sizeof(CacheLine)));
+      // Lanes without work compute, too.
+      : memory_(static_cast<size_t>(4 * most_rows)), rows_(most_rows), swapped_(swapped) {
+    X* const parts = reinterpret_cast<X*>(memory_.data());
     const int64_t size = kLanes * most_rows;
     for (int64_t i = 0; i < 2; ++i) halves_[i] = {parts + 2 * i * size, parts + (2 * i + 1) * size};
   }
@@ -236,7 +234,6 @@ class Columns {
     line_.resize(static_cast<size_t>(2 * length));
     return line_.data();
   }
-  ~Columns() { VectorAllocator<CacheLine>().deallocate(memory_, static_cast<size_t>(4 * rows_)); }
   Columns(const Columns&) = delete;
   Columns& operator=(const Columns&) = delete;
 
@@ -286,7 +283,7 @@ class Columns {
     // Numbers below each other do not lie a power of two apart.
     line_row_ = columns | 1;
     const auto size = static_cast<size_t>(2 * (kSquare * part_ + rows * line_row_));
-    if (!lines_) lines_ = {VectorAllocator<CacheLine>().allocate(size), Release{size}};
+    if (!lines_) lines_ = std::make_unique_for_overwrite<CacheLine[]>(size);
   }
   Rows<X> part(int64_t i) {
     X* const first = reinterpret_cast<X*>(lines_.get()) + 2 * i * part_ * kLanes;
@@ -326,12 +323,8 @@ class Columns {
   }
 
  private:
-  struct CacheLine {
+  struct alignas(64) CacheLine {
     std::byte bytes[64];
-  };
-  struct Release {
-    size_t size;
-    void operator()(CacheLine* lines) const { VectorAllocator<CacheLine>().deallocate(lines, size); }
   };
   static constexpr int kNarrow = 16 / static_cast<int>(sizeof(X));  // a vector that every machine has
 
@@ -454,9 +447,9 @@ class Columns {
   }
   Rows<X> outside() const { return swapped_ ? Rows<X>{halves_[0].im, halves_[0].re} : halves_[0]; }
 
-  CacheLine* memory_;
+  std::vector<CacheLine> memory_;
   std::vector<X> line_;
-  std::unique_ptr<CacheLine, Release> lines_;
+  std::unique_ptr<CacheLine[]> lines_;
   int64_t part_ = 0, line_row_ = 0;
   int64_t rows_;
   bool swapped_;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
@@ -20,6 +19,8 @@ namespace lamina::hlo::linalg {
 using Complex = std::complex<double>;
 template <typename T>
 inline constexpr bool kIsComplex = std::is_same_v<T, Complex>;
+template <typename T>
+concept NumberType = std::is_same_v<T, double> || kIsComplex<T>;
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 inline double conj_of(double x) { return x; }
@@ -36,30 +37,49 @@ T nan_of() {
   return kNaN;
 }
 
-// Memory for vectors, whose own alignment depends on the instruction set that code is compiled for.
-template <typename T>
-struct VectorAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t kAlignment{sizeof(T)};
-  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
-  void deallocate(T* p, size_t n) { ::operator delete(p, n * sizeof(T), kAlignment); }
-  bool operator==(const VectorAllocator&) const { return true; }
+// Matrices of which some dimension is larger are not solved side by side.
+inline constexpr int64_t kMostLaneRows = 31;
+
+// Up to kMost vectors in the object itself, not set at first: a small matrix takes less time than to ask for
+// memory. Their own alignment depends on the instruction set that code is compiled for.
+template <typename T, int64_t kMost>
+class VectorArray {
+ public:
+  VectorArray() = default;
+  explicit VectorArray(size_t n) : size_(n) {}
+  VectorArray(const VectorArray&) = delete;
+  VectorArray& operator=(const VectorArray&) = delete;
+  size_t size() const { return size_; }
+  T* data() { return items_; }
+  const T* data() const { return items_; }
+  T* begin() { return items_; }
+  T* end() { return items_ + size_; }
+  const T* begin() const { return items_; }
+  const T* end() const { return items_ + size_; }
+  T& operator[](size_t i) { return items_[i]; }
+  const T& operator[](size_t i) const { return items_[i]; }
+
+ private:
+  size_t size_ = 0;
+  alignas(sizeof(T)) T items_[kMost];
 };
 
-// Column-major matrix of T: double, Complex, or vectors.
+// One number, or vector, for each row.
+template <typename T>
+using Line = std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, kMostLaneRows>>;
+
+// Column-major matrix of T: double, Complex, or vectors, which are not set at first.
 template <typename T>
 struct Matrix {
-  static constexpr bool kIsNumber = std::is_same_v<T, double> || kIsComplex<T>;
-  using Allocator = std::conditional_t<kIsNumber, std::allocator<T>, VectorAllocator<T>>;
   int64_t rows = 0, columns = 0;
-  std::vector<T, Allocator> data;
+  std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, kMostLaneRows * kMostLaneRows>> data;
   Matrix() = default;
   Matrix(int64_t m, int64_t n) : rows(m), columns(n), data(static_cast<size_t>(m * n)) {}
   T& at(int64_t i, int64_t j) { return data[static_cast<size_t>(j * rows + i)]; }
   const T& at(int64_t i, int64_t j) const { return data[static_cast<size_t>(j * rows + i)]; }
   T* column(int64_t j) { return data.data() + j * rows; }
   const T* column(int64_t j) const { return data.data() + j * rows; }
-  void fill(T x) { std::fill(data.begin(), data.end(), x); }
+  void fill(const T& x) { std::fill(data.begin(), data.end(), x); }
   bool all_finite() const {
     for (const T& x : data)
       if (!finite(x)) return false;
@@ -113,8 +133,14 @@ struct Matrices {
   }
 };
 
-// One matrix of each operand and result of a call, chosen by the number of the problem in the batch. Vectors
-// are matrices of one column, scalars of one element.
+// Rows and columns of one: vectors are matrices of one column, scalars of one element.
+inline std::pair<int64_t, int64_t> shape_of(const Matrices& l) {
+  const Dims& d = l.type->dims;
+  if (l.rank == 0) return {1, 1};
+  return l.rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
+}
+
+// One matrix of each operand and result of a call, chosen by the number of the problem in the batch.
 class Problem {
  public:
   Problem(std::span<const Matrices> in, std::span<const Matrices> out, std::span<const int64_t> in_at,
@@ -124,7 +150,7 @@ class Problem {
   template <typename T>
   Matrix<T> in(size_t i) const {
     const Matrices& l = in_[i];
-    const auto [rows, columns] = shape(l);
+    const auto [rows, columns] = shape_of(l);
     Matrix<T> m(rows, columns);
     const int64_t from = in_at_[i] * rows * columns;
     for (int64_t r = 0; r < rows; ++r)
@@ -132,30 +158,11 @@ class Problem {
     return m;
   }
   std::span<const int32_t> integers(size_t i) const {
-    const auto [rows, columns] = shape(in_[i]);
+    const auto [rows, columns] = shape_of(in_[i]);
     return {in_[i].as<int32_t>() + in_at_[i] * rows * columns, static_cast<size_t>(rows * columns)};
   }
-  std::pair<int64_t, int64_t> operand_shape(size_t i) const { return shape(in_[i]); }
-  std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(out_[i]); }
-
-  // Of real problems: an operand or result, row by row; f(null) tells the type of their numbers.
-  template <typename X>
-  const X* real_operand(size_t i) const {
-    const auto [rows, columns] = shape(in_[i]);
-    return in_[i].as<X>() + in_at_[i] * rows * columns;
-  }
-  template <typename X>
-  X* real_result(size_t i) const {
-    const auto [rows, columns] = shape(out_[i]);
-    return out_[i].as<X>() + at_ * rows * columns;
-  }
-  template <typename F>
-  void with_real_type(const F& f) const {
-    if (in_[0].dtype() == DType::kF32)
-      f(static_cast<float*>(nullptr));
-    else
-      f(static_cast<double*>(nullptr));
-  }
+  std::pair<int64_t, int64_t> operand_shape(size_t i) const { return shape_of(in_[i]); }
+  std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape_of(out_[i]); }
 
   template <typename T>
   void out(size_t i, const Matrix<T>& m) const {
@@ -174,11 +181,6 @@ class Problem {
   void fail(absl::Status status) const { status_ = std::move(status); }
 
  private:
-  static std::pair<int64_t, int64_t> shape(const Matrices& l) {
-    const Dims& d = l.type->dims;
-    if (l.rank == 0) return {1, 1};
-    return l.rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
-  }
   template <typename T>
   static T load(const Matrices& l, int64_t i) {
     const bool single = part_type(l.dtype()) == DType::kF32;
@@ -205,6 +207,19 @@ class Problem {
   std::span<const int64_t> in_at_;
   int64_t at_;
   absl::Status& status_;
+};
+
+// Neighbouring real problems of a call, at most num_lanes().
+struct Group {
+  std::span<const Matrices> in, out;
+  std::span<const int64_t> at;  // which matrix of each operand, problem by problem
+  int64_t first, count;
+
+  int64_t place(int64_t l, size_t i) const { return at[static_cast<size_t>(l) * in.size() + i]; }
+  // Routines of groups never fail.
+  Problem problem(int64_t l, absl::Status& status) const {
+    return {in, out, at.subspan(static_cast<size_t>(l) * in.size(), in.size()), first + l, status};
+  }
 };
 
 // --- factorizations that other routines use ---
@@ -246,11 +261,12 @@ RowOrder permutation_of(std::span<const int32_t> pivots, int64_t m);
 LAMINA_LINALG_ROUTINES(LAMINA_DECLARE)
 #undef LAMINA_DECLARE
 
-// --- the same for small real matrices, of up to num_lanes() problems at once ---
+// --- the same for small real matrices, a group at once ---
 
-using LanesRoutine = void(std::span<const Problem> problems);
-LanesRoutine lanes_cholesky, lanes_lu, lanes_lu_solve, lanes_lu_solve_transposed, lanes_lower_solve,
-    lanes_upper_solve, lanes_unit_lower_solve, lanes_unit_upper_solve, lanes_svd, lanes_svdvals;
+using LanesRoutine = void(const Group& group);
+LanesRoutine lanes_cholesky, lanes_lu, lanes_det, lanes_slogdet, lanes_lu_solve, lanes_lu_solve_transposed,
+    lanes_lower_solve, lanes_upper_solve, lanes_unit_lower_solve, lanes_unit_upper_solve, lanes_eigh,
+    lanes_eigvalsh, lanes_svd, lanes_svdvals;
 
 }  // namespace lamina::hlo::linalg
 

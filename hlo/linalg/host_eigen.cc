@@ -1,125 +1,19 @@
-// Eigenvalues of Hermitian matrices, by tridiagonal ones and QR steps, and singular values, by Jacobi
-// rotations, of small matrices (Golub and Van Loan, Matrix Computations, 4th edition, sections 8.3 and 8.6).
+// Eigenvalues of Hermitian matrices and singular values, one matrix at a time.
 #include <algorithm>
 #include <numeric>
 
 #include "hlo/linalg/jacobi.h"
 #include "hlo/linalg/lapack.h"
+#include "hlo/linalg/tridiagonal.h"
 
 namespace lamina::hlo::linalg {
 namespace {
-
-constexpr double kUnitRoundoff = 0x1p-53;
 
 template <typename T>
 T inner(const T* x, const T* y, int64_t n) {
   T sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += conj_of(x[i]) * y[i];
   return sum;
-}
-
-// A Hermitian matrix as Q T Q^H with a real tridiagonal T, by reflections (section 8.3.1): its diagonal and
-// the numbers beneath it, in `d` and `e`. The lower triangle of `a` is read, and is lost; `q`, if it is
-// given, becomes Q.
-template <typename T>
-void tridiagonalize(Matrix<T>& a, std::vector<double>& d, std::vector<double>& e, Matrix<T>* q) {
-  const int64_t n = a.rows;
-  std::vector<T> scales(static_cast<size_t>(n)), w(static_cast<size_t>(n));
-  for (int64_t k = 0; k + 1 < n; ++k) {
-    // I - scale v v^H makes (e, 0, ..., 0) of what is beneath the diagonal; v begins with 1.
-    T* const v = a.column(k) + k + 1;
-    const int64_t m = n - k - 1;
-    double rest = 0;
-    for (int64_t i = 1; i < m; ++i) rest += norm_of(v[i]);
-    const T first = v[0];
-    T scale = 0;
-    double beneath = real_of(first);
-    if (rest > 0 || real_of(first * first) != norm_of(first)) {
-      beneath = std::sqrt(norm_of(first) + rest) * (real_of(first) > 0 ? -1 : 1);
-      scale = (beneath - first) / beneath;
-      const T down = 1.0 / (first - beneath);
-      for (int64_t i = 1; i < m; ++i) v[i] *= down;
-    }
-    v[0] = 1;
-    e[static_cast<size_t>(k)] = beneath;
-    scales[static_cast<size_t>(k)] = scale;
-    if (scale == T(0)) continue;
-    // The rest of the matrix, of which the lower triangle is kept, loses v w^H + w v^H.
-    std::fill(w.begin(), w.begin() + m, T(0));
-    for (int64_t j = 0; j < m; ++j) {
-      const T* const column = a.column(k + 1 + j) + k + 1;
-      T above = 0;
-      w[static_cast<size_t>(j)] += column[j] * v[j];
-      for (int64_t i = j + 1; i < m; ++i) {
-        w[static_cast<size_t>(i)] += column[i] * v[j];
-        above += conj_of(column[i]) * v[i];
-      }
-      w[static_cast<size_t>(j)] += above;
-    }
-    for (int64_t i = 0; i < m; ++i) w[static_cast<size_t>(i)] *= scale;
-    const T part = -0.5 * scale * inner(w.data(), v, m);
-    for (int64_t i = 0; i < m; ++i) w[static_cast<size_t>(i)] += part * v[i];
-    for (int64_t j = 0; j < m; ++j) {
-      T* const column = a.column(k + 1 + j) + k + 1;
-      const T vj = conj_of(v[j]), wj = conj_of(w[static_cast<size_t>(j)]);
-      for (int64_t i = j; i < m; ++i) column[i] -= v[i] * wj + w[static_cast<size_t>(i)] * vj;
-    }
-  }
-  for (int64_t k = 0; k < n; ++k) d[static_cast<size_t>(k)] = real_of(a.at(k, k));
-  if (!q) return;
-  *q = Matrix<T>::eye(n);
-  for (int64_t k = n - 1; k-- > 0;) {
-    const T* const v = a.column(k) + k + 1;
-    const int64_t m = n - k - 1;
-    for (int64_t j = k + 1; j < n; ++j) {
-      T* const column = q->column(j) + k + 1;
-      const T along = scales[static_cast<size_t>(k)] * inner(v, column, m);
-      for (int64_t i = 0; i < m; ++i) column[i] -= along * v[i];
-    }
-  }
-}
-
-// Eigenvalues of a real tridiagonal matrix in place of its diagonal: implicit QR steps with Wilkinson's shift
-// (section 8.3.5). The columns of `q`, if it is given, take the rotations.
-template <typename T>
-void diagonalize(std::vector<double>& d, std::vector<double>& e, Matrix<T>* q) {
-  const size_t n = d.size();
-  size_t steps = kMaxSweeps * n;
-  for (size_t end = n - 1; end > 0;) {
-    const auto vanishes = [&](size_t i) {
-      return !(std::abs(e[i]) > kUnitRoundoff * (std::abs(d[i]) + std::abs(d[i + 1])));
-    };
-    if (vanishes(end - 1)) {
-      --end;
-      continue;
-    }
-    if (steps-- == 0) return;
-    size_t begin = end - 1;
-    while (begin > 0 && !vanishes(begin - 1)) --begin;
-    const double half = (d[end - 1] - d[end]) / 2, last = e[end - 1];
-    const double shift = d[end] - last / (half + std::copysign(std::hypot(half, last), half)) * last;
-    double x = d[begin] - shift, z = e[begin];
-    for (size_t k = begin; k < end; ++k) {
-      const double r = std::hypot(x, z), c = r > 0 ? x / r : 1, s = r > 0 ? z / r : 0;
-      if (k > begin) e[k - 1] = r;
-      const double upper = d[k], lower = d[k + 1], beside = e[k], turned = 2 * c * s * beside;
-      d[k] = c * c * upper + turned + s * s * lower;
-      d[k + 1] = s * s * upper - turned + c * c * lower;
-      e[k] = c * s * (lower - upper) + (c * c - s * s) * beside;
-      if (k + 1 < end) {
-        x = e[k];
-        z = s * e[k + 1];
-        e[k + 1] *= c;
-      }
-      if (!q) continue;
-      T *const p = q->column(static_cast<int64_t>(k)), *const next = q->column(static_cast<int64_t>(k) + 1);
-      for (int64_t i = 0; i < q->rows; ++i) {
-        const T left = p[i], right = next[i];
-        p[i] = c * left + s * right;
-        next[i] = c * right - s * left;
-      }
-    }
-  }
 }
 
 // Makes column `j` of u a unit vector orthogonal to those before it: the axis that they reach least.
@@ -186,11 +80,11 @@ std::vector<double> decompose_hermitian(Matrix<T>& a, bool vectors) {
   }
   const double unit = unit_of(a);
   for (T& x : a.data) x /= unit;
-  Matrix<T> v;
+  Matrix<T> v(vectors ? n : 0, vectors ? n : 0);
   std::vector<double> found(static_cast<size_t>(n)), beneath(static_cast<size_t>(n));
   if (n > 0) {
     tridiagonalize(a, found, beneath, vectors ? &v : nullptr);
-    diagonalize(found, beneath, vectors ? &v : nullptr);
+    diagonalize<double>(found, beneath, vectors ? &v : nullptr);
   }
   const std::vector<int64_t> order = order_of(found, true);
   for (int64_t j = 0; j < n; ++j) {

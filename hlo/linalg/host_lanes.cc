@@ -1,164 +1,94 @@
 // Small real matrices of a batch, as many at once as a vector has lanes.
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <utility>
 
-#include "hlo/linalg/elimination.h"
 #include "hlo/linalg/jacobi.h"
+#include "hlo/linalg/lane_elimination.h"
+#include "hlo/linalg/lane_memory.h"
 
 namespace lamina::hlo::linalg {
 namespace {
 
-using Problems = std::span<const Problem>;
-
-template <typename T>
-double* lane(Matrix<T>& m, size_t l) {
-  return reinterpret_cast<double*>(m.data.data()) + l;
-}
-
-// Of two rows `apart` from each other in squares of twice that: what lies across the diagonal changes places.
-template <int apart, int N, int... K>
-void exchange(Lanes<N>& x, Lanes<N>& y, std::integer_sequence<int, K...>) {
-  const Lanes<N> a = x, b = y;
-  x = __builtin_shufflevector(a, b, (K & apart ? K - apart + N : K)...);
-  y = __builtin_shufflevector(a, b, (K & apart ? K + N : K + apart)...);
-}
-
-// v[i][j] becomes v[j][i].
-template <int N, int apart = 1>
-void transpose(Lanes<N>* v) {
-  if constexpr (apart < N) {
-    for (int i = 0; i < N; ++i)
-      if (!(i & apart)) exchange<apart, N>(v[i], v[i + apart], std::make_integer_sequence<int, N>());
-    transpose<N, 2 * apart>(v);
+// Of at most kMostLaneRows numbers.
+bool is_order(std::span<const int32_t> order) {
+  uint32_t seen = 0;
+  for (const int32_t i : order) {
+    if (i < 0 || static_cast<size_t>(i) >= order.size()) return false;
+    seen |= uint32_t{1} << i;
   }
+  return seen == (uint32_t{1} << order.size()) - 1;
 }
 
-// f(place in memory, place in a matrix of columns) of each element of a matrix, N at a time and one at a
-// time.
-template <int N, typename Many, typename One>
-void each_element(int64_t rows, int64_t columns, const Many& many, const One& one) {
-  const int64_t n = rows * columns;
-  int64_t r = 0, c = 0, k = 0;
-  const auto next = [&] {
-    const int64_t at = c * rows + r;
-    if (++c == columns) {
-      c = 0;
-      ++r;
-    }
-    return at;
-  };
-  for (; k + N <= n; k += N) {
-    int64_t at[N];
-    for (int64_t& place : at) place = next();
-    many(k, at);
-  }
-  for (; k < n; ++k) one(k, next());
-}
-
-// Operand i of each problem; lanes without a problem hold the last one's.
-template <int N>
-Matrix<Lanes<N>> load(Problems p, size_t i) {
-  const auto [rows, columns] = p[0].operand_shape(i);
-  Matrix<Lanes<N>> m(rows, columns);
-  p[0].with_real_type([&]<typename X>(X*) {
-    using Row = typename VectorOf<X, N>::Type;
-    std::array<const X*, N> from;
-    for (size_t l = 0; l < N; ++l) from[l] = p[std::min(l, p.size() - 1)].template real_operand<X>(i);
-    each_element<N>(
-        rows, columns,
-        [&](int64_t k, const int64_t* at) {
-          Lanes<N> v[N];
-          for (int l = 0; l < N; ++l) {
-            Row row;
-            std::memcpy(&row, from[l] + k, sizeof(row));
-            v[l] = __builtin_convertvector(row, Lanes<N>);
-          }
-          transpose<N>(v);
-          for (int j = 0; j < N; ++j) m.data[at[j]] = v[j];
-        },
-        [&](int64_t k, int64_t at) {
-          for (int l = 0; l < N; ++l) lane(m, l)[at * N] = from[l][k];
-        });
-  });
-  return m;
+// What problem l has for operand 2.
+std::span<const int32_t> order_of(const Group& g, int64_t l) {
+  const int64_t n = g.in[2].type->dims.back();
+  return {g.in[2].as<int32_t>() + g.place(l, 2) * n, static_cast<size_t>(n)};
 }
 
 template <int N>
-void store(Problems p, size_t i, Matrix<Lanes<N>>& m) {
-  p[0].with_real_type([&]<typename X>(X*) {
-    using Row = typename VectorOf<X, N>::Type;
+void solve_factored(const Group& g, bool transposed) {
+  const Loaded<N> packed(g, 1);
+  const auto [n, m] = shape_of(g.out[0]);
+  Matrix<Lanes<N>> x(n, m);
+  if (transposed)
+    load<N>(g, 3, x);
+  else
+    with_number_type(g.in[3].dtype(), [&, n = n, m = m]<typename X>(X*) {
+      X rows[N][kMostLaneRows * kMostLaneRows];
+      std::array<const X*, N> from;
+      for (int64_t l = 0; l < N; ++l) {
+        from[l] = rows[l];
+        const int64_t of = std::min(l, g.count - 1);
+        const X* const y = g.in[3].as<X>() + g.place(of, 3) * n * m;
+        const std::span<const int32_t> order = order_of(g, of);
+        const bool ordered = is_order(order);
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < m; ++j)
+            rows[l][i * m + j] = ordered ? y[order[i] * m + j] : static_cast<X>(kNaN);
+      }
+      load<N, X>(from, x);
+    });
+  substitute(packed, !transposed, transposed, !transposed, x);
+  substitute(packed, transposed, transposed, transposed, x);
+  if (!transposed) return store<N>(g, 0, x);
+  with_number_type(g.out[0].dtype(), [&, n = n, m = m]<typename X>(X*) {
+    X rows[N][kMostLaneRows * kMostLaneRows];
     std::array<X*, N> to;
-    for (size_t l = 0; l < p.size(); ++l) to[l] = p[l].template real_result<X>(i);
-    each_element<N>(
-        m.rows, m.columns,
-        [&](int64_t k, const int64_t* at) {
-          Lanes<N> v[N];
-          for (int j = 0; j < N; ++j) v[j] = m.data[at[j]];
-          transpose<N>(v);
-          for (size_t l = 0; l < p.size(); ++l) {
-            const Row row = __builtin_convertvector(v[l], Row);
-            std::memcpy(to[l] + k, &row, sizeof(row));
-          }
-        },
-        [&](int64_t k, int64_t at) {
-          for (size_t l = 0; l < p.size(); ++l) to[l][k] = static_cast<X>(lane(m, l)[at * N]);
-        });
+    for (int64_t l = 0; l < N; ++l) to[l] = rows[l];
+    store<N, X>(x, to, g.count);
+    for (int64_t l = 0; l < g.count; ++l) {
+      X* const y = g.out[0].as<X>() + (g.first + l) * n * m;
+      const std::span<const int32_t> order = order_of(g, l);
+      if (!is_order(order))
+        std::fill_n(y, n * m, static_cast<X>(kNaN));
+      else
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < m; ++j) y[order[i] * m + j] = rows[l][i * m + j];
+    }
+  });
+}
+
+void solve_by_factors(const Group& g, bool transposed) {
+  with_lanes([&]<int N>() { solve_factored<N>(g, transposed); });
+}
+
+void solve_triangle(const Group& g, bool lower, bool unit) {
+  with_lanes([&]<int N>() {
+    const Loaded<N> a(g, 0);
+    Loaded<N> b(g, 1);
+    substitute(a, lower, false, unit, b);
+    store<N>(g, 0, b);
   });
 }
 
 template <int N>
-void solve_factored(Problems p, bool transposed) {
-  const Matrix<Lanes<N>> packed = load<N>(p, 1);
-  Matrix<Lanes<N>> b = load<N>(p, 3), x(b.rows, b.columns);
-  std::array<bool, N> ordered{};
-  // Rows of `from`, in the order that each problem has; `inverse`: in the order before it.
-  const auto reorder = [&](Matrix<Lanes<N>>& from, Matrix<Lanes<N>>& to, bool inverse) {
-    for (size_t l = 0; l < p.size(); ++l) {
-      const std::span<const int32_t> order = p[l].integers(2);
-      ordered[l] = is_permutation(order);
-      double *f = lane(from, l), *t = lane(to, l);
-      for (int64_t j = 0; j < from.columns && ordered[l]; ++j)
-        for (int64_t i = 0; i < from.rows; ++i) {
-          const int64_t other = order[static_cast<size_t>(i)], column = j * from.rows;
-          t[(column + (inverse ? other : i)) * N] = f[(column + (inverse ? i : other)) * N];
-        }
-    }
-  };
-  const auto both = [&](Matrix<Lanes<N>>& y) {
-    substitute(packed, !transposed, transposed, !transposed, y);
-    substitute(packed, transposed, transposed, transposed, y);
-  };
-  if (transposed) {
-    both(b);
-    reorder(b, x, true);
-  } else {
-    reorder(b, x, false);
-    both(x);
-  }
-  for (size_t l = 0; l < p.size(); ++l)
-    if (!ordered[l])
-      for (size_t i = 0; i < x.data.size(); ++i) lane(x, l)[i * N] = kNaN;
-  store<N>(p, 0, x);
-}
-
-void solve_by_factors(Problems p, bool transposed) {
-  with_lanes([&]<int N>() { solve_factored<N>(p, transposed); });
-}
-
-void solve_triangle(Problems p, bool lower, bool unit) {
-  with_lanes([&]<int N>() {
-    const Matrix<Lanes<N>> a = load<N>(p, 0);
-    Matrix<Lanes<N>> b = load<N>(p, 1);
-    substitute(a, lower, false, unit, b);
-    store<N>(p, 0, b);
-  });
+void load_signs(const Group& g, Lanes<N>& signs) {
+  for (int64_t l = 0; l < N; ++l) signs[l] = sign_of(order_of(g, std::min(l, g.count - 1)));
 }
 
 // Lane l as a matrix of its own.
 template <typename T>
-Matrix<double> extract(Matrix<T>& m, size_t l) {
+Matrix<double> extract(Matrix<T>& m, int64_t l) {
   Matrix<double> out(m.rows, m.columns);
   const double* from = lane(m, l);
   for (size_t i = 0; i < m.data.size(); ++i) out.data[i] = from[i * kLaneCount<T>];
@@ -183,6 +113,7 @@ struct Singular {
 template <int N>
 void rotate(const Matrix<Lanes<N>>& a, bool vectors, Matrix<Lanes<N>>& work, Matrix<Lanes<N>>& turns,
             Lanes<N>& units, Mask<Lanes<N>>& finite) {
+  turns.fill(Lanes<N>{});
   for (int64_t j = 0; j < work.columns; ++j) {
     turns.at(j, j) += 1;
     for (int64_t i = 0; i < work.rows; ++i) work.at(i, j) = a.rows >= a.columns ? a.at(i, j) : a.at(j, i);
@@ -201,64 +132,93 @@ void rotate(const Matrix<Lanes<N>>& a, bool vectors, Matrix<Lanes<N>>& work, Mat
   orthogonalize(work, vectors ? &turns : nullptr);
 }
 
-void find_singular(Problems p, bool vectors) {
+void find_singular(const Group& g, bool vectors) {
   with_lanes([&]<int N>() {
-    const Matrix<Lanes<N>> a = load<N>(p, 0);
+    const Loaded<N> a(g, 0);
     const int64_t columns = std::min(a.rows, a.columns);
     Matrix<Lanes<N>> work(std::max(a.rows, a.columns), columns), turns(columns, columns);
     Lanes<N> units;
     Mask<Lanes<N>> finite;
     rotate<N>(a, vectors, work, turns, units, finite);
-    for (size_t l = 0; l < p.size(); ++l) {
-      Singular s(p[l], columns, vectors);
+    absl::Status none;
+    for (int64_t l = 0; l < g.count; ++l) {
+      const Problem p = g.problem(l, none);
+      Singular s(p, columns, vectors);
       if (finite[l])
         finish_singular(extract(work, l), extract(turns, l), units[l], s.sizes, vectors ? &s.u : nullptr,
                         vectors ? &s.v : nullptr);
-      p[l].out(0, std::span<const double>(s.sizes));
+      p.out(0, std::span<const double>(s.sizes));
       if (!vectors) continue;
-      p[l].out(1, s.u);
-      p[l].out(2, s.v);
+      p.out(1, s.u);
+      p.out(2, s.v);
     }
   });
 }
 
 }  // namespace
 
-void lanes_cholesky(Problems p) {
+void lanes_cholesky(const Group& g) {
   with_lanes([&]<int N>() {
-    Matrix<Lanes<N>> a = load<N>(p, 0);
+    Loaded<N> a(g, 0);
     Mask<Lanes<N>> positive;
     eliminate_symmetric(a, positive);
     for (int64_t j = 0; j < a.columns; ++j)
       for (int64_t i = 0; i < a.rows; ++i)
         a.at(i, j) = i < j ? Lanes<N>{} : positive ? a.at(i, j) : Lanes<N>{} + kNaN;
-    store<N>(p, 0, a);
+    store<N>(g, 0, a);
   });
 }
 
-void lanes_lu(Problems p) {
+void lanes_lu(const Group& g) {
   with_lanes([&]<int N>() {
-    Matrix<Lanes<N>> a = load<N>(p, 0);
-    std::vector<Pivot<Lanes<N>>> pivots;
-    eliminate(a, pivots);
-    store<N>(p, 0, a);
-    for (size_t l = 0; l < p.size(); ++l) {
-      RowOrder own;
-      for (const Pivot<Lanes<N>>& pivot : pivots) own.push_back(pivot[l]);
-      p[l].out(1, std::span<const int32_t>(own));
-      p[l].out(2, std::span<const int32_t>(permutation_of(own, a.rows)));
-    }
+    Loaded<N> a(g, 0);
+    Matrix<Lanes<N>> pivots(std::min(a.rows, a.columns), 1), order(a.rows, 1);
+    eliminate(a, pivots, order);
+    store<N>(g, 0, a);
+    store<N>(g, 1, pivots);
+    store<N>(g, 2, order);
   });
 }
 
-void lanes_lu_solve(Problems p) { solve_by_factors(p, false); }
-void lanes_lu_solve_transposed(Problems p) { solve_by_factors(p, true); }
-void lanes_lower_solve(Problems p) { solve_triangle(p, true, false); }
-void lanes_upper_solve(Problems p) { solve_triangle(p, false, false); }
-void lanes_unit_lower_solve(Problems p) { solve_triangle(p, true, true); }
-void lanes_unit_upper_solve(Problems p) { solve_triangle(p, false, true); }
+void lanes_det(const Group& g) {
+  with_lanes([&]<int N>() {
+    const Loaded<N> packed(g, 1);
+    Matrix<Lanes<N>> det(1, 1);
+    load_signs<N>(g, det.at(0, 0));
+    for (int64_t i = 0; i < packed.rows; ++i) det.at(0, 0) *= packed.at(i, i);
+    det.at(0, 0) += Lanes<N>{};  // no -0
+    store<N>(g, 0, det);
+  });
+}
 
-void lanes_svd(Problems p) { find_singular(p, true); }
-void lanes_svdvals(Problems p) { find_singular(p, false); }
+void lanes_slogdet(const Group& g) {
+  with_lanes([&]<int N>() {
+    const Loaded<N> packed(g, 1);
+    Matrix<Lanes<N>> sign(1, 1), log(1, 1);
+    load_signs<N>(g, sign.at(0, 0));
+    log.at(0, 0) = Lanes<N>{};
+    for (int64_t i = 0; i < packed.rows; ++i) {
+      const Lanes<N>& x = packed.at(i, i);
+      Lanes<N> size, more;
+      take_size(x, size);
+      sign.at(0, 0) = size == 0 ? Lanes<N>{} : sign.at(0, 0) * (x / size);
+      for (int l = 0; l < N; ++l) more[l] = std::log(size[l]);
+      log.at(0, 0) += more;
+    }
+    sign.at(0, 0) += Lanes<N>{};  // no -0
+    store<N>(g, 0, sign);
+    store<N>(g, 1, log);
+  });
+}
+
+void lanes_lu_solve(const Group& g) { solve_by_factors(g, false); }
+void lanes_lu_solve_transposed(const Group& g) { solve_by_factors(g, true); }
+void lanes_lower_solve(const Group& g) { solve_triangle(g, true, false); }
+void lanes_upper_solve(const Group& g) { solve_triangle(g, false, false); }
+void lanes_unit_lower_solve(const Group& g) { solve_triangle(g, true, true); }
+void lanes_unit_upper_solve(const Group& g) { solve_triangle(g, false, true); }
+
+void lanes_svd(const Group& g) { find_singular(g, true); }
+void lanes_svdvals(const Group& g) { find_singular(g, false); }
 
 }  // namespace lamina::hlo::linalg

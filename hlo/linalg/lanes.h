@@ -20,7 +20,7 @@ template <int N>
 using Lanes = typename VectorOf<double, N>::Type;
 
 template <typename T>
-inline constexpr bool kIsLanes = !std::is_same_v<T, double> && !kIsComplex<T>;
+inline constexpr bool kIsLanes = !NumberType<T>;
 template <typename T>
 inline constexpr int kLaneCount = sizeof(T) / sizeof(double);
 
@@ -60,6 +60,16 @@ void take_size(const T& x, T& size) {
 inline void take_size(double x, double& size) { size = std::abs(x); }
 inline void take_size(Complex x, double& size) { size = std::abs(x); }
 
+// The square of the size.
+template <LanesType T>
+void take_norm(const T& x, T& norm) {
+  norm = x * x;
+}
+template <NumberType T>
+void take_norm(T x, double& norm) {
+  norm = norm_of(x);
+}
+
 template <typename M>
 bool any(const M& mask) {
   if constexpr (std::is_same_v<M, bool>) {
@@ -69,13 +79,6 @@ bool any(const M& mask) {
     for (size_t i = 0; i < sizeof(M) / sizeof(some); ++i) some |= mask[i];
     return some != 0;
   }
-}
-template <typename M>
-bool all(const M& mask) {
-  if constexpr (std::is_same_v<M, bool>)
-    return mask;
-  else
-    return !any(~mask);
 }
 
 // How many lanes this machine has.

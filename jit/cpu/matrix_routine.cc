@@ -11,6 +11,20 @@ namespace {
 // wake a thread.
 constexpr int64_t kWorthThreads = 1 << 15;
 
+hlo::linalg::EachMatrix shared(bool worth, const KernelContext& context) {
+  return [worth, &context](int64_t count, const std::function<void(int64_t)>& one) {
+    const auto unless_cancelled = [&](int64_t i) {
+      if (!context.cancelled()) one(i);
+    };
+    if (worth) return context.parallel(count, unless_cancelled);
+    for (int64_t i = 0; i < count; ++i) unless_cancelled(i);
+  };
+}
+
+absl::Status ended(const KernelContext& context, absl::Status status) {
+  return context.cancelled() ? absl::CancelledError("the run was cancelled") : std::move(status);
+}
+
 }  // namespace
 
 NativeOp make_matrix_routine(const hlo::Node& node) {
@@ -25,22 +39,19 @@ NativeOp make_matrix_routine(const hlo::Node& node) {
   const int64_t per_element = first.rank() == 0 || routine->plans ? 1 : first.dims.back();
   const bool worth = first.num_elements * per_element >= kWorthThreads;
   op.what = name;
-  const hlo::linalg::PlannedRoutine planned =
-      routine->plans ? routine->plans->make(first, *results[0]) : hlo::linalg::PlannedRoutine();
-  op.run = [=](const void* const* in, void* const* out, const KernelContext& context) {
-    const hlo::linalg::EachMatrix each = [&](int64_t count, const std::function<void(int64_t)>& one) {
-      const auto unless_cancelled = [&](int64_t i) {
-        if (!context.cancelled()) one(i);
-      };
-      if (worth) return context.parallel(count, unless_cancelled);
-      for (int64_t i = 0; i < count; ++i) unless_cancelled(i);
+  if (routine->plans) {
+    op.run = [worth, planned = routine->plans->make(first, *results[0])](
+                 const void* const* in, void* const* out, const KernelContext& context) {
+      planned(in[0], out[0], shared(worth, context));
+      return ended(context, absl::OkStatus());
     };
-    absl::Status status;
-    if (planned)
-      planned(in[0], out[0], each);
-    else
-      status = hlo::linalg::run_call(*routine, operands, results, in, out, each);
-    return context.cancelled() ? absl::CancelledError("the run was cancelled") : status;
+    return op;
+  }
+  const absl::StatusOr<hlo::linalg::MatrixCall> call =
+      hlo::linalg::MatrixCall::make(*routine, operands, results);
+  if (!call.ok()) return op;
+  op.run = [worth, call = *call](const void* const* in, void* const* out, const KernelContext& context) {
+    return ended(context, call.run(in, out, 0, call.count(), shared(worth, context)));
   };
   return op;
 }

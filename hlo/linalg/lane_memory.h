@@ -1,0 +1,164 @@
+// From the matrices of a group to one matrix of lanes, and back.
+//
+// Contract: arrays hold f32, f64 or s32, matrix by matrix and row by row; nothing outside of the group's
+// matrices is written. Vectors are turned in registers, as many elements of as many matrices at once.
+#ifndef LAMINA_HLO_LINALG_LANE_MEMORY_H_
+#define LAMINA_HLO_LINALG_LANE_MEMORY_H_
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "hlo/linalg/lanes.h"
+
+namespace lamina::hlo::linalg {
+
+template <typename T>
+double* lane(Matrix<T>& m, int64_t l) {
+  return reinterpret_cast<double*>(m.data.data()) + l;
+}
+
+// Of two rows `apart` from each other in squares of twice that: what lies across the diagonal changes places.
+template <int apart, int N, typename V, int... K>
+void cross(V& x, V& y, std::integer_sequence<int, K...>) {
+  const V a = x, b = y;
+  x = __builtin_shufflevector(a, b, (K & apart ? K - apart + N : K)...);
+  y = __builtin_shufflevector(a, b, (K & apart ? K + N : K + apart)...);
+}
+
+// v[i][j] becomes v[j][i].
+template <int N, int apart = 1, typename V>
+void transpose(V* v) {
+  if constexpr (apart < N) {
+    for (int i = 0; i < N; ++i)
+      if (!(i & apart)) cross<apart, N>(v[i], v[i + apart], std::make_integer_sequence<int, N>());
+    transpose<N, 2 * apart>(v);
+  }
+}
+
+// one(k, places) for the elements k ... k+N-1 of a matrix, which has at least N, with their places in a
+// matrix of columns. The last N may be some that have been before.
+template <int N, typename One>
+void each_block(int64_t rows, int64_t columns, const One& one) {
+  const int64_t n = rows * columns;
+  int64_t r = 0, c = 0;
+  const auto block = [&](int64_t k) {
+    int64_t places[N];
+    for (int64_t& place : places) {
+      place = c * rows + r;
+      if (++c == columns) {
+        c = 0;
+        ++r;
+      }
+    }
+    one(k, places);
+  };
+  int64_t k = 0;
+  for (; k + N <= n; k += N) block(k);
+  if (k == n) return;
+  r = (n - N) / columns;
+  c = (n - N) % columns;
+  block(n - N);
+}
+
+// Matrices that begin at `from`.
+template <int N, typename X>
+void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
+  using Row = typename VectorOf<X, N>::Type;
+  each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
+    Row v[N];
+    for (int l = 0; l < N; ++l) std::memcpy(&v[l], from[l] + k, sizeof(Row));
+    transpose<N>(v);
+    for (int j = 0; j < N; ++j) m.data[places[j]] = __builtin_convertvector(v[j], Lanes<N>);
+  });
+}
+
+template <int N, typename X>
+void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
+  using Row = typename VectorOf<X, N>::Type;
+  each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
+    Row v[N];
+    for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(m.data[places[j]], Row);
+    transpose<N>(v);
+    for (int64_t l = 0; l < count; ++l) std::memcpy(to[l] + k, &v[l], sizeof(Row));
+  });
+}
+
+// The same for matrices of less than N elements, by way of rows that have room for N.
+template <int N, typename X>
+void load_few(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
+  const int64_t n = m.rows * m.columns;
+  X rows[N][N] = {};
+  for (int l = 0; l < N; ++l)
+    for (int64_t k = 0; k < n; ++k) rows[l][k] = from[l][k];
+  Matrix<Lanes<N>> all(1, N);
+  std::array<const X*, N> padded;
+  for (int l = 0; l < N; ++l) padded[l] = rows[l];
+  load_blocks<N, X>(padded, all);
+  for (int64_t r = 0; r < m.rows; ++r)
+    for (int64_t c = 0; c < m.columns; ++c) m.at(r, c) = all.data[r * m.columns + c];
+}
+
+template <int N, typename X>
+void store_few(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
+  const int64_t n = m.rows * m.columns;
+  Matrix<Lanes<N>> all(1, N);
+  for (int64_t k = 0; k < N; ++k) all.data[k] = k < n ? m.at(k / m.columns, k % m.columns) : Lanes<N>{};
+  X rows[N][N];
+  std::array<X*, N> padded;
+  for (int l = 0; l < N; ++l) padded[l] = rows[l];
+  store_blocks<N, X>(all, padded, N);
+  for (int64_t l = 0; l < count; ++l)
+    for (int64_t k = 0; k < n; ++k) to[l][k] = rows[l][k];
+}
+
+template <typename F>
+void with_number_type(DType t, const F& f) {
+  if (t == DType::kF32)
+    f(static_cast<float*>(nullptr));
+  else if (t == DType::kF64)
+    f(static_cast<double*>(nullptr));
+  else
+    f(static_cast<int32_t*>(nullptr));
+}
+
+// Matrices of which that of lane l begins at from[l].
+template <int N, typename X>
+void load(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
+  m.rows* m.columns < N ? load_few<N, X>(from, m) : load_blocks<N, X>(from, m);
+}
+template <int N, typename X>
+void store(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
+  m.rows* m.columns < N ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count);
+}
+
+// Operand i of each problem, of that shape; lanes without a problem hold the last one's.
+template <int N>
+void load(const Group& g, size_t i, Matrix<Lanes<N>>& m) {
+  with_number_type(g.in[i].dtype(), [&]<typename X>(X*) {
+    std::array<const X*, N> from;
+    for (int64_t l = 0; l < N; ++l)
+      from[l] = g.in[i].as<X>() + g.place(std::min(l, g.count - 1), i) * m.rows * m.columns;
+    load<N, X>(from, m);
+  });
+}
+template <int N>
+struct Loaded : Matrix<Lanes<N>> {
+  Loaded(const Group& g, size_t i) : Matrix<Lanes<N>>(shape_of(g.in[i]).first, shape_of(g.in[i]).second) {
+    load<N>(g, i, *this);
+  }
+};
+
+template <int N>
+void store(const Group& g, size_t i, const Matrix<Lanes<N>>& m) {
+  with_number_type(g.out[i].dtype(), [&]<typename X>(X*) {
+    std::array<X*, N> to;
+    for (int64_t l = 0; l < N; ++l) to[l] = g.out[i].as<X>() + (g.first + l) * m.rows * m.columns;
+    store<N, X>(m, to, g.count);
+  });
+}
+
+}  // namespace lamina::hlo::linalg
+
+#endif  // LAMINA_HLO_LINALG_LANE_MEMORY_H_
