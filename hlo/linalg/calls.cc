@@ -35,29 +35,31 @@ constexpr Plans kFourierColumns = {
 
 #define LAMINA_RUN(name) name<double>, name<Complex>
 constexpr Routine kRoutines[] = {
-    {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr, lanes_cholesky},
+    {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr, lanes_cholesky,
+     nullptr, true},
     // Packed factors, zero-based pivots, and the order of rows that they make.
-    {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr, lanes_lu},
+    {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr, lanes_lu, nullptr, true},
     // Of a, its packed factors and their order; the derivative is that by a.
     {"lamina.lu_solve", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve), lu_solve_jvp,
-     lu_solve_transpose, lanes_lu_solve},
+     lu_solve_transpose, lanes_lu_solve, nullptr, true},
     {"lamina.lu_solve_transposed", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve_transposed),
-     lu_solve_transposed_jvp, lu_solve_transposed_transpose, lanes_lu_solve_transposed},
-    {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr, lanes_det},
+     lu_solve_transposed_jvp, lu_solve_transposed_transpose, lanes_lu_solve_transposed, nullptr, true},
+    {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr, lanes_det, nullptr,
+     true},
     {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr,
-     lanes_slogdet},
+     lanes_slogdet, nullptr, true},
     {"lamina.adjugate", "T[n,n] -> T[n,n]", LAMINA_RUN(run_adjugate), adjugate_jvp, nullptr},
     // Reflections below the diagonal with the triangle above, and the reflections' scales.
     {"lamina.geqrf", "T[m,n] -> T[m,n] T[k]", LAMINA_RUN(run_geqrf), nullptr, nullptr},
     {"lamina.qr", "T[m,n] -> T[m,p] T[p,n]", LAMINA_RUN(run_qr), qr_jvp, nullptr},
     {"lamina.solve_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lower_solve), triangular_jvp,
-     triangular_transpose, lanes_lower_solve},
+     triangular_transpose, lanes_lower_solve, nullptr, true},
     {"lamina.solve_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_upper_solve), triangular_jvp,
-     triangular_transpose, lanes_upper_solve},
+     triangular_transpose, lanes_upper_solve, nullptr, true},
     {"lamina.solve_unit_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_lower_solve), triangular_jvp,
-     triangular_transpose, lanes_unit_lower_solve},
+     triangular_transpose, lanes_unit_lower_solve, nullptr, true},
     {"lamina.solve_unit_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_upper_solve), triangular_jvp,
-     triangular_transpose, lanes_unit_upper_solve},
+     triangular_transpose, lanes_unit_upper_solve, nullptr, true},
     // The lower triangle is read: vectors as columns, values in ascending order.
     {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr, lanes_eigh},
     {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr, lanes_eigvalsh},

@@ -47,6 +47,8 @@ struct Routine {
   // Of several small real problems at once, with the same bits; may be null.
   void (*lanes)(const Group& group) = nullptr;
   const Plans* plans = nullptr;  // in place of all these functions
+  // Whether a small problem takes little longer than to read and write its matrices.
+  bool is_brief = false;
 };
 
 // Null if there is none of this name.
@@ -63,6 +65,10 @@ class MatrixCall {
                                          std::span<const Type* const> results);
   // Matrices of the batch.
   int64_t count() const { return count_; }
+  // Extent of the first dimension of the batch; 0 without one.
+  int64_t leading() const { return outer_.empty() ? 0 : outer_[0]; }
+  // Whether several are solved side by side.
+  bool in_lanes() const { return in_lanes_; }
   // Those from `begin` to `end`, by whom `each` says.
   absl::Status run(const void* const* operands, void* const* results, int64_t begin, int64_t end,
                    const EachMatrix& each) const;

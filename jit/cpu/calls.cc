@@ -132,7 +132,7 @@ class ConvolutionStep final : public Step {
 };
 
 // A row of the table of native ops.
-class NativeStep final : public Step {
+class NativeStep final : public RowStep {
  public:
   NativeStep(CpuClient& cpu, const Node& n, NativeOp op, const SlotOf& slot_of,
              std::span<const Value> reads = {})
@@ -140,17 +140,33 @@ class NativeStep final : public Step {
         node_(const_cast<Node*>(&n)),
         op_(std::move(op)),
         slots_(n, slot_of, reads),
-        work_(native_work(n)) {}
+        work_(op_.leading > 0 ? op_.work : native_work(n)) {}
 
   absl::Status enqueue(Frame& frame) const override {
-    absl::InlinedVector<const void*, 8> in;
-    absl::InlinedVector<void*, 8> out;
-    for (int p : slots_.operands) in.push_back(pointer(frame.at[p]));
-    for (int p : slots_.results) out.push_back(pointer(frame.at[p]));
+    const auto [in, out] = memory(frame);
     for (int i = 0; i < op_.updated; ++i)
       if (const int64_t bytes = slots_.result_types[i]->bytes(); out[i] != in[i] && bytes > 0)
         std::memcpy(out[i], in[i], static_cast<size_t>(bytes));
     return op_.run(in.data(), out.data(), cpu_.context(frame));
+  }
+  int64_t leading() const override { return op_.leading; }
+  std::vector<RowAccess> row_accesses() const override {
+    std::vector<RowAccess> out;
+    const auto access = [&](int slot, const hlo::Type& type, bool written) {
+      const bool by_rows = type.dims[0] == op_.leading;
+      const int64_t each = by_rows ? type.num_elements / op_.leading : type.num_elements;
+      out.push_back({slot, written, by_rows ? each : 0, 0, each, type.num_elements, type.bytes()});
+    };
+    for (size_t i = 0; i < slots_.operands.size(); ++i)
+      access(slots_.operands[i], *slots_.operand_types[i], false);
+    for (size_t i = 0; i < slots_.results.size(); ++i)
+      access(slots_.results[i], *slots_.result_types[i], true);
+    return out;
+  }
+  Tier row_tier() const override { return {}; }
+  absl::Status run_rows(const Frame& frame, const Tier&, int64_t begin, int64_t end) const override {
+    const auto [in, out] = memory(frame);
+    return op_.run_part(in.data(), out.data(), begin, end, cpu_.context(frame));
   }
   int64_t work() const override { return work_; }
   std::string describe() const override {
@@ -165,6 +181,15 @@ class NativeStep final : public Step {
   }
 
  private:
+  std::pair<absl::InlinedVector<const void*, 8>, absl::InlinedVector<void*, 8>> memory(
+      const Frame& frame) const {
+    absl::InlinedVector<const void*, 8> in;
+    absl::InlinedVector<void*, 8> out;
+    for (int p : slots_.operands) in.push_back(pointer(frame.at[p]));
+    for (int p : slots_.results) out.push_back(pointer(frame.at[p]));
+    return {std::move(in), std::move(out)};
+  }
+
   CpuClient& cpu_;
   Value node_;  // keeps the attributes
   NativeOp op_;

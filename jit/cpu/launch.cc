@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "absl/container/inlined_vector.h"
 #include "cluster/repeat.h"
@@ -72,7 +73,7 @@ struct RunQuestion : CancelQuestion {
   const CancelFlag* cancel;
 };
 
-class LoopStep final : public Step {
+class LoopStep final : public RowStep {
  public:
   LoopStep(CpuClient& cpu, std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
       : cpu_(cpu),
@@ -159,14 +160,14 @@ class LoopStep final : public Step {
   bool run_whole(const Tier& tier, void* const* buffers, const CancelFlag* cancel) const {
     return run_part(tier, buffers, {0, outer_, 0, inner_}, cancel ? cancel->address() : &kNever);
   }
-  // The part [begin, end) of the leading dimension; false if stopped.
-  bool run_rows(const Frame& frame, const Tier& tier, int64_t begin, int64_t end) const {
+  Tier row_tier() const override { return tier(); }
+  absl::Status run_rows(const Frame& frame, const Tier& tier, int64_t begin, int64_t end) const override {
     const Buffers buffers = buffers_in(frame);
     const CancelFlag* const cancel = frame.control->cancel;
     const bool is_outer = kernel_->spec().parallel_rank > 1;
     const int64_t each = is_outer ? outer_ / args_[0] : 1;
     const Part part = is_outer ? Part{begin * each, end * each, 0, inner_} : Part{0, 1, begin, end};
-    return run_part(tier, buffers.data(), part, cancel ? cancel->address() : &kNever);
+    return ended(run_part(tier, buffers.data(), part, cancel ? cancel->address() : &kNever));
   }
 
   int64_t work() const override { return work_; }
@@ -308,33 +309,35 @@ class BatchStep final : public Step {
   std::vector<int> places_;  // of each step
 };
 
-// Loop steps that follow each other, block of rows by block.
+// Steps that follow each other, block of rows by block.
 class ChainStep final : public Step {
  public:
   ChainStep(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows, int64_t block)
       : cpu_(cpu), rows_(rows), block_(block) {
     for (const Step* s : steps) {
-      steps_.push_back(static_cast<const LoopStep*>(s));
+      steps_.push_back(static_cast<const RowStep*>(s));
       work_ += s->work();
     }
   }
 
   absl::Status enqueue(Frame& frame) const override {
     absl::InlinedVector<Tier, 8> tiers;
-    for (const LoopStep* s : steps_) tiers.push_back(s->tier());
+    for (const RowStep* s : steps_) tiers.push_back(s->row_tier());
     ThreadPool& pool = cpu_.pool();
     const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_now(work_));
-    std::atomic<bool> done{true};
+    std::mutex mutex;
+    absl::Status status;
     const auto run_task = [&](int64_t t) {
       const int64_t last = rows_ * (t + 1) / tasks;
       for (int64_t row = rows_ * t / tasks; row < last; row += block_) {
         const int64_t end = std::min(last, row + block_);
         for (size_t i = 0; i < steps_.size(); ++i) {
           const int64_t each = steps_[i]->leading() / rows_;  // of the leading dimension, for one row
-          if (!steps_[i]->run_rows(frame, tiers[i], row * each, end * each)) {
-            done = false;
-            return;
-          }
+          absl::Status ended = steps_[i]->run_rows(frame, tiers[i], row * each, end * each);
+          if (ended.ok()) continue;
+          const std::lock_guard lock(mutex);
+          status.Update(std::move(ended));
+          return;
         }
       }
     };
@@ -342,17 +345,17 @@ class ChainStep final : public Step {
       run_task(0);
     else
       pool.parallel_for(tasks, run_task);
-    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+    return status;
   }
   int64_t work() const override { return work_; }
   std::string describe() const override {
-    return str_cat(steps_.size(), " loops together: ", block_, " of ", rows_, " rows at a time");
+    return str_cat(steps_.size(), " steps together: ", block_, " of ", rows_, " rows at a time");
   }
   void place(const Placing&) override {}  // its steps know
 
  private:
   CpuClient& cpu_;
-  std::vector<const LoopStep*> steps_;
+  std::vector<const RowStep*> steps_;
   int64_t rows_, block_, work_ = 0;
 };
 

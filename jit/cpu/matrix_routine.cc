@@ -53,6 +53,18 @@ NativeOp make_matrix_routine(const hlo::Node& node) {
   op.run = [worth, call = *call](const void* const* in, void* const* out, const KernelContext& context) {
     return ended(context, call.run(in, out, 0, call.count(), shared(worth, context)));
   };
+  if (!routine->is_brief || !call->in_lanes() || call->count() == 0) return op;
+  op.leading = call->leading();
+  if (op.leading == 0) return op;
+  // As long as so many element operations take it, about.
+  op.work = first.num_elements * per_element;
+  for (const auto* types : {&operands, &results})
+    for (const hlo::Type* type : *types) op.work += 16 * type->num_elements;
+  op.run_part = [call = *call, each = call->count() / op.leading](const void* const* in, void* const* out,
+                                                                  int64_t begin, int64_t end,
+                                                                  const KernelContext& context) {
+    return ended(context, call.run(in, out, begin * each, end * each, shared(false, context)));
+  };
   return op;
 }
 

@@ -24,6 +24,14 @@ struct NativeOp {
   // memory where nobody else needs it.
   int updated = 0;
   std::string what;  // for the report: which form was chosen
+
+  // Where it may run in parts: the extent of the leading dimension of all results, and of operands that do
+  // not go as a whole into each part, and what does indices `begin` to `end` of it on the calling thread.
+  int64_t leading = 0;
+  int64_t work = 0;  // of all of it, in element operations
+  std::function<absl::Status(const void* const* in, void* const* out, int64_t begin, int64_t end,
+                             const KernelContext& context)>
+      run_part = nullptr;
 };
 
 // The routine of `node`; one without `run` if the table has none for it.

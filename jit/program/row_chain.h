@@ -1,5 +1,6 @@
 // Steps that follow each other and work row by row of the same rows run together, block of rows by block, so
-// that what one leaves for the next is still near the processor: a softmax reads and writes memory once.
+// that what one leaves for the next is still near the processor: a softmax reads and writes memory once, and
+// so does a solution by factors of a batch of small matrices.
 //
 // Contract: a chain is a stretch of steps each of which, for the rows it is given, touches only those rows of
 // what the chain writes. Memory is planned so that no two places of a chain share it but row by row

@@ -94,3 +94,34 @@ def test_gradients_run_in_chains(x: np.ndarray) -> None:
     p /= p.sum(1, keepdims=True)
     p[:, 0] -= 1
     np.testing.assert_allclose(got, p / ROWS, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.skipif(ON_CUDA, reason="matrix routines are the host's")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matrices_of_a_batch_go_through_all_routines_together(threads: int) -> None:
+    def f(a: Any, y: Any) -> Any:
+        factor = lnp.linalg.cholesky(a @ lnp.swapaxes(a, -1, -2) + lnp.eye(9, dtype="float32"))
+        return lnp.linalg.solve(factor + a, y) * 2
+
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((3001, 9, 9), dtype=np.float32)
+    y = rng.standard_normal((3001, 9, 2), dtype=np.float32)
+    lm.cache.clear()
+    with lm.threads(threads):
+        jitted = lm.jit(f)
+        text = report(jitted, lnp.asarray(a), lnp.asarray(y))
+        got = np.asarray(jitted(lnp.asarray(a), lnp.asarray(y)))
+    assert "together" in text
+    together = text.split(" together")[0].rsplit("steps ", 1)[1].split(" to ")
+    steps = [line for line in text.splitlines() if line.startswith("step ") and "lamina." in line]
+    numbers = [int(line.split()[1].rstrip(":")) for line in steps]
+    assert len(numbers) == 3 and int(together[0]) <= numbers[0] and numbers[-1] <= int(together[1])
+    few = [np.asarray(f(lnp.asarray(a[i : i + 7]), lnp.asarray(y[i : i + 7]))) for i in range(0, 3001, 7)]
+    np.testing.assert_array_equal(got, np.concatenate(few))
+
+
+def test_the_rows_of_one_matrix_are_no_batch() -> None:
+    rng = np.random.default_rng(6)
+    a, x = rng.standard_normal((6, 6)), rng.standard_normal((6, 50_000))
+    got = lm.jit(lambda a, x: lnp.linalg.solve(a, a[:, :1] * 2 + 1) * x)(lnp.asarray(a), lnp.asarray(x))
+    np.testing.assert_allclose(np.asarray(got), np.linalg.solve(a, a[:, :1] * 2 + 1) * x, rtol=1e-9)
