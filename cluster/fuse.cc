@@ -102,15 +102,21 @@ class Fuser {
     };
     for (const Node* n : nodes_ | std::views::reverse) {
       if (is_free(*n) || !is_needed(n)) continue;
-      std::vector<Value> reads;
-      if (loop_role(*n) == LoopRole::kNone) reads = read_through(*n, costs_);
-      for (const Value& v : reads) use(v.node(), n);
-      if (reads.empty())
-        for (Operand o : n->operands()) use(o.node(), n);
-      else
-        reads_.emplace(n, std::move(reads));
+      if (loop_role(*n) == LoopRole::kNone)
+        if (std::vector<Value> reads = read_through(*n, costs_); !reads.empty())
+          reads_.emplace(n, std::move(reads));
+      for_each_read(*n, [&](Operand o) { use(o.node(), n); });
     }
     for (auto& users : uses_) std::ranges::reverse(users);
+  }
+
+  template <typename F>
+  void for_each_read(const Node& n, F&& f) const {
+    const auto reads = reads_.find(&n);
+    if (reads == reads_.end())
+      for (Operand o : n.operands()) f(o);
+    else
+      for (const Value& v : reads->second) f(v.operand());
   }
 
   bool is_needed(const Node* n) const { return roots_.contains(n) || !uses_[position_.at(n)].empty(); }
@@ -122,8 +128,9 @@ class Fuser {
     for (const Value& r : computation_.roots())
       if (r.node() == n) read[r.index()] = true;
     for (const Node* u : uses_[position_.at(n)])
-      for (Operand o : u->operands())
+      for_each_read(*u, [&](Operand o) {
         if (o.node() == n) read[o.index()] = true;
+      });
     RepeatForm form = repeat_form(*n, read);
     if (form.refusal.empty())
       repeats_.emplace(n, RepeatKernel{std::move(form.space), form.trailing, std::move(read), false});

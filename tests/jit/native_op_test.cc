@@ -237,6 +237,18 @@ TEST_CASE("Gathers and scatters count negative indices from the end by themselve
               "  v0 = f32[3,7] gather(p0, w), index_vector_dim=1, offset_dims=[0], collapsed_slice_dims=[1], "
               "start_index_map=[1], slice_sizes=[3,1]\n  return (v0)\n}\n");
   }
+  // Indices that are one of several results of a loop.
+  const std::string of_loop =
+      add +
+      "computation r1(p0: s32[], p1: s32[]) -> (s32[], s32[]) {\n  v0 = s32[] add(p0, p1)\n  return (v0, "
+      "v0)\n}\n"
+      "computation main(p0: f32[9], p2: s32[7], p3: f32[7]) -> (f32[9]) {\n  z0 = s32[] constant(-9)\n"
+      "  (s, p1) = scan(z0, p2), body=r1, num_carry=1, length=7\n" +
+      moved("s32", "7", "9") +
+      "  x = s32[7,1] reshape(w), shape=[7,1]\n  v0 = f32[9] scatter(p0, x, p3), index_vector_dim=1, "
+      "inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n";
+  check(of_loop, 0, 3);
+  CHECK(steps(program(of_loop)) == 2);
   // Where the sums are not those of the dimension, the indices are made first.
   const std::string other =
       "computation main(p0: f32[9,4], p1: s32[7]) -> (f32[7,4]) {\n" + moved("s32", "7", "8") +
