@@ -240,7 +240,7 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
     if constexpr (std::is_same_v<T, Out>) {
       // Products of one tile, of which there may be many: nothing is cut.
       if (plan.a_in_place && plan.b_in_place && !aside && regions == s.batch && s.m <= plan.panel_rows &&
-          s.k <= s.block) {
+          s.n <= plan.nr && s.k <= s.block) {
         const auto tile = kernels.in_place[s.m - 1][(s.n - 1) / kernels.lanes];
         for (int64_t i = s.batch * thread / threads; i < end && !context.cancelled(); ++i) {
           const auto problem = source(i);

@@ -103,6 +103,10 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kS32, 70, 2100, 260},
            {DType::kS8, 70, 2100, 1100},
            {DType::kU8, 1, 2100, 1100},
+           // A in place, and several tiles beside each other.
+           {DType::kF32, 6, 300, 4},
+           {DType::kF32, 40, 70, 60},
+           {DType::kF64, 5, 100, 30},
        }) {
     const DotShape s{1, m, n, k, m * k, k, 1, k * n, n, 1};
     const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
