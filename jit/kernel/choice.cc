@@ -89,10 +89,15 @@ std::optional<Choice> choice_of(const LoopKernel& kernel) {
       hlo::byte_size(position->type) >= 4)
     position = &kernel.body[position->operands[0]];
   if (position->op != KernelOp::kIndex || position->imm != kernel.parallel_rank) return std::nullopt;
-  const DType value = r.combine.inputs[0], index = r.combine.inputs[1];
+  return choice_of(r.combine);
+}
+
+std::optional<Choice> choice_of(const ScalarProgram& combine) {
+  if (combine.inputs.size() != 4) return std::nullopt;
+  const DType value = combine.inputs[0], index = combine.inputs[1];
   if (hlo::is_storage_float(value) || hlo::is_float(index)) return std::nullopt;
   for (const bool largest : {true, false})
-    if (chooses(r.combine, largest, hlo::is_float(value))) return Choice{largest};
+    if (chooses(combine, largest, hlo::is_float(value))) return Choice{largest};
   return std::nullopt;
 }
 

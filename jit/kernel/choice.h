@@ -16,6 +16,8 @@ struct Choice {
   bool largest;
 };
 std::optional<Choice> choice_of(const LoopKernel& kernel);
+// That two pairs, whose positions are any, combine to.
+std::optional<Choice> choice_of(const hlo::ScalarProgram& combine);
 
 }  // namespace lamina::jit
 

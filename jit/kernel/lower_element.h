@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cluster/array_loop.h"
+#include "jit/kernel/choice.h"
 #include "jit/kernel/lower.h"
 #include "jit/kernel/lower_sections.h"
 
@@ -122,6 +123,14 @@ class ElementLowering {
   // after the other, those of a reduction (at most one per lane) in its tree.
   std::vector<uint32_t> product(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
   std::vector<uint32_t> reduced(Operand o, int64_t terms, const Index& index, uint32_t predicate);
+  // Of reductions that choose (choice.h): whether their pairs come in the order of their positions, ...
+  bool ascends(const std::vector<std::vector<uint32_t>>& pairs) const;
+  // ... which of two that do is chosen, ...
+  std::vector<uint32_t> better(Choice choice, const std::vector<uint32_t>& before,
+                               const std::vector<uint32_t>& next);
+  // ... and whether the initial pair changes nothing, where the elements begin at `first`: it has the worst
+  // value there is, and elements that all have it are beaten by an earlier position only.
+  bool never_wins(Choice choice, const Value& init, uint32_t position, uint32_t first) const;
 
   // What is known of integers in loops (lower_limits.cc).
   std::optional<int64_t> known_number(uint32_t value) const;

@@ -27,9 +27,9 @@ std::optional<int64_t> ElementLowering::known_number(uint32_t value) const {
   if (!hlo::is_integer(i.type)) return std::nullopt;
   if (i.op == KernelOp::kArg) return immediates_[i.imm];
   if (i.op != KernelOp::kPrim) return std::nullopt;
-  if (i.prim == Prim::bitcast) {
+  if (i.prim == Prim::bitcast || i.prim == Prim::convert) {
     const std::optional<int64_t> number = known_number(i.operands[0]);
-    return number && *number >= 0 ? number : std::nullopt;
+    return number && *number >= 0 && *number <= greatest(i.type) ? number : std::nullopt;
   }
   if (i.prim != Prim::constant) return std::nullopt;
   const int unused = 64 - static_cast<int>(hlo::byte_size(i.type)) * 8;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "hlo/builder.h"
 #include "hlo/known_limit.h"
 #include "hlo/op.h"
+#include "hlo/regions.h"
 #include "hlo/scalar/adapters.h"
 #include "jit/kernel/lower_element.h"
 
@@ -51,6 +53,40 @@ std::vector<uint32_t> ElementLowering::product(const Node& n, int64_t terms, con
   return {sum};
 }
 
+bool ElementLowering::ascends(const std::vector<std::vector<uint32_t>>& pairs) const {
+  int64_t last = -1;
+  for (const std::vector<uint32_t>& pair : pairs) {
+    const std::optional<int64_t> at = known_number(pair[kChosenPosition]);
+    if (!at || *at <= last) return false;
+    last = *at;
+  }
+  return true;
+}
+
+std::vector<uint32_t> ElementLowering::better(Choice choice, const std::vector<uint32_t>& before,
+                                              const std::vector<uint32_t>& next) {
+  const uint32_t a = before[0], b = next[0];
+  uint32_t wins = kNone;
+  if (hlo::is_float(type_of(a))) {
+    // Not less or equal, which a NaN is not; and none comes after a NaN.
+    const uint32_t within = prim(Prim::le, DType::kBool, {choice.largest ? b : a, choice.largest ? a : b});
+    wins = both(prim(Prim::bit_not, DType::kBool, {within}), prim(Prim::eq, DType::kBool, {a, a}));
+  } else {
+    wins = choice.largest ? less(a, b) : less(b, a);
+  }
+  return select(wins, next, before);
+}
+
+bool ElementLowering::never_wins(Choice choice, const Value& init, uint32_t position, uint32_t first) const {
+  const Node& n = *init.node();
+  if (n.op() != hlo::Op::constant) return false;
+  hlo::Builder b;
+  const Value last = hlo::extreme(b, init.dtype(), !choice.largest);
+  const std::optional<int64_t> at = known_number(position);
+  return *n.attrs().literal(Attr::value) == *last.node()->attrs().literal(Attr::value) && at &&
+         *at >= known_number(first);
+}
+
 std::vector<uint32_t> ElementLowering::reduced(Operand o, int64_t count, const Index& index,
                                                uint32_t predicate) {
   const Node& n = *o.node();
@@ -78,16 +114,25 @@ std::vector<uint32_t> ElementLowering::reduced(Operand o, int64_t count, const I
     a.insert(a.end(), b.begin(), b.end());
     return apply(program, std::move(a));
   };
-  // There are more lanes than elements.
-  for (int64_t step = kReduceLaneBytes / 2; step > 0; step /= 2)
-    for (int64_t j = 0; j < std::min(step, count - step); ++j) lanes[j] = combine(lanes[j], lanes[j + step]);
   std::vector<uint32_t> init;
   for (size_t i = 0; i < arrays; ++i)
     for (uint32_t part : emit(n.operand(arrays + i), {}, predicate)) init.push_back(part);
-  const std::vector<uint32_t> all = combine(lanes[0], init);
-  auto first = all.begin();
-  for (uint32_t r = 0; r < o.index(); ++r) first += hlo::num_parts(n.result_type(r)->dtype);
-  return {first, first + hlo::num_parts(n.result_type(o.index())->dtype)};
+  const auto result = [&](const std::vector<uint32_t>& all) {
+    auto first = all.begin();
+    for (uint32_t r = 0; r < o.index(); ++r) first += hlo::num_parts(n.result_type(r)->dtype);
+    return std::vector<uint32_t>(first, first + hlo::num_parts(n.result_type(o.index())->dtype));
+  };
+  if (const std::optional<Choice> choice = choice_of(program); choice && ascends(lanes)) {
+    const uint32_t first = lanes[0][kChosenPosition];
+    for (int64_t e = 1; e < count; ++e) lanes[0] = better(*choice, lanes[0], lanes[e]);
+    return result(never_wins(*choice, Value(n.operand(arrays)), init[kChosenPosition], first)
+                      ? lanes[0]
+                      : combine(lanes[0], init));
+  }
+  // There are more lanes than elements.
+  for (int64_t step = kReduceLaneBytes / 2; step > 0; step /= 2)
+    for (int64_t j = 0; j < std::min(step, count - step); ++j) lanes[j] = combine(lanes[j], lanes[j + step]);
+  return result(combine(lanes[0], init));
 }
 
 uint32_t ElementLowering::below(uint32_t value, int64_t limit) {

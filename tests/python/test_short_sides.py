@@ -6,6 +6,9 @@ written by vectors. Every value is NumPy's to the last bit, at every length, wit
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import lamina as lm
@@ -122,3 +125,82 @@ def test_reductions_of_few_columns_have_the_bits_of_each_column_alone(dtype: str
                     for c in {0, n // 2, n - 1}:
                         alone = of_vectors[name](lnp.asarray(x[:, c].copy()), lnp.asarray(by[c]))
                         assert got[c] == np.asarray(alone), (name, rows, columns, n, c)
+
+
+# Choices of few elements are written out, in machine code of the set that LAMINA_ISA names.
+CHOICES = '''
+import itertools, numpy as np, lamina.numpy as lnp
+from lamina import jit, lax
+
+def numbers(rng, dtype, rows, count):
+    """Few different ones, so that many are equal; rows of nothing but zeros, of the extremes, and with NaN."""
+    x = rng.integers(0, 3, (rows, count)).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        x[::3] *= -1
+        x[1::4] = np.copysign(0, rng.standard_normal(x[1::4].shape))
+        x[rng.random(x.shape) < 0.15] = -np.inf
+        x[rng.random(x.shape) < 0.15] = np.inf
+        x[rng.random(x.shape) < 0.15] = np.nan
+        x[rng.random(x.shape) < 0.05] *= -1
+        x[2::16], x[5::16], x[8::16] = np.nan, np.inf, -np.inf
+    elif dtype != "bool":
+        x[2::16], x[5::16] = np.iinfo(dtype).max, np.iinfo(dtype).min
+    return x
+
+def picks(largest):
+    def first(a, b):
+        (v, i), (w, j) = a, b
+        nan, other = v != v, w != w
+        wins = ((v > w) if largest else (v < w)) | (nan & ~other)
+        tie = (v == w) | (nan & other)
+        take = wins | (tie & (i < j))
+        return lnp.where(take, v, w), lnp.where(take, i, j)
+    return first
+
+def picked(row, start, largest):
+    """By sorting: a NaN, then the extreme; of equal ones the first; the initial pair after its like."""
+    pairs = [*zip(row, range(len(row))), start]
+    def order(pair):
+        value, place = float(pair[0]), pair[1]
+        return (True, -value if largest else value, place) if value == value else (False, 0, place)
+    return min(pairs, key=order)
+
+rng = np.random.default_rng(5)
+for dtype, count in itertools.product(
+    ("float32", "float64", "float16", "int8", "int32", "int64", "uint8", "uint64", "bool"), (1, 2, 3, 4, 5)
+):
+    x = numbers(rng, dtype, 83, count)
+    for largest in (True, False):
+        name = "argmax" if largest else "argmin"
+        want = getattr(np, name)(x, 1)
+        for f in (lambda v, axis: getattr(lnp, name)(v, axis), lambda v, axis: getattr(lax, name)(v, axis, "int32")):
+            along, across = jit(lambda v: f(v, 1))(x), jit(lambda v: f(v, 0))(x.T.copy())
+            np.testing.assert_array_equal(np.asarray(along), want, err_msg=f"{name} {dtype} {count}")
+            np.testing.assert_array_equal(np.asarray(across), want, err_msg=f"{name} {dtype} {count}")
+
+for dtype, count, largest in itertools.product(("float32", "float64", "int32"), (1, 2, 3, 4), (True, False)):
+    x = numbers(rng, dtype, 35, count)
+    least, most = (-np.inf, np.inf) if dtype != "int32" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    starts = [(least, 2**31 - 1), (most, 2**31 - 1), (least, 0), (most, 0), (least, -1), (most, -1), (1, 1)]
+    if dtype != "int32":
+        starts.append((np.nan, 1))
+    for value, place in starts:
+        start = (np.dtype(dtype).type(value), np.int32(place))
+        def both(v):
+            places = lax.broadcasted_iota("int32", v.shape, 1)
+            return lax.reduce((v, places), start, picks(largest), (1,))
+        want = [picked(row, start, largest) for row in x]
+        values, places = (np.asarray(r) for r in jit(both)(x))
+        only_values, only_places = (np.asarray(jit(lambda v: both(v)[k])(x)) for k in (0, 1))
+        said = f"{dtype} {count} {largest} {start}"
+        assert places.tolist() == only_places.tolist() == [p for _, p in want], said
+        bits = np.array([v for v, _ in want], dtype).tobytes()
+        assert values.tobytes() == only_values.tobytes() == bits, said
+'''
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def test_choices_of_few_elements(isa: str) -> None:
+    environment = {**os.environ, "LAMINA_ISA": isa, "LAMINA_COMPILE": "first", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", CHOICES], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
