@@ -10,7 +10,7 @@ JOBS ?= $(shell cmake/jobs.sh)
 PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
-  tests/python/test_numpy_functions.py tests/python/test_nn.py
+  tests/python/test_numpy_functions.py tests/python/test_nn.py tests/python/test_linalg_lanes.py
 # Random programs, in number; what they test is there without generated code, and is cheaper so.
 PROGRAM_TESTS := tests/python/test_loop_programs.py tests/python/test_control_flow_programs.py
 PYTHON_TESTS := tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo

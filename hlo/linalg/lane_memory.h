@@ -126,11 +126,13 @@ void with_number_type(DType t, const F& f) {
 // Matrices of which that of lane l begins at from[l].
 template <int N, typename X>
 void load(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
-  m.rows* m.columns < N ? load_few<N, X>(from, m) : load_blocks<N, X>(from, m);
+  const bool few = m.rows * m.columns < N;
+  few ? load_few<N, X>(from, m) : load_blocks<N, X>(from, m);
 }
 template <int N, typename X>
 void store(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
-  m.rows* m.columns < N ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count);
+  const bool few = m.rows * m.columns < N;
+  few ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count);
 }
 
 // Operand i of each problem, of that shape; lanes without a problem hold the last one's.
