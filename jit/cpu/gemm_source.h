@@ -221,7 +221,7 @@ struct PairSource {
           const Byte* const from = data + (outer0 + r + i) * outer_stride + 2 * (k0 + k);
           int16_t wide[2 * kPairs];
           if (bytes < 2 * width) wide[bytes] = 0;
-          for (int64_t b = 0; b < bytes; ++b) wide[b] = from[b];
+          std::copy_n(from, bytes, wide);
           std::memcpy(rows + i * kPairs, wide, static_cast<size_t>(width) * sizeof(Int16Pair));
         }
         kernels.transpose(dst + k * ld + r, ld, rows, kPairs, height, width);
