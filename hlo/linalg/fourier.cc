@@ -299,8 +299,10 @@ class Plan {
     });
   }
 
-  template <typename C>
-  LAMINA_INLINE void several_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
+  // transform(from, step, to, lanes): from lines of complex numbers, `step` of them apart, to lines of them
+  // at `to`; what real lines need is done before and after it.
+  template <typename C, typename F>
+  LAMINA_INLINE void some_lines(const X* x, X* y, int64_t first, int64_t lines, F transform) const {
     const int64_t lanes = std::min(kLanes, lines - first);
     const X* from = x + first * in_step();
     X* const to = y + first * out_step();
@@ -308,52 +310,50 @@ class Plan {
       for (int64_t l = 0; l < lanes; ++l) fold<C::kWidth>(from + l * in_step(), to + l * out_step());
       from = to;
     }
-    const int64_t step = (from == to ? out_step() : in_step()) / 2;
-    columns.load({const_cast<X*>(from), step, 1}, lanes, rows_);
-    columns.transform(row_passes_);
-    columns.store({to, out_step() / 2, 1}, lanes, rows_, scaled());
+    transform(const_cast<X*>(from), (from == to ? out_step() : in_step()) / 2, to, lanes);
     if (kind_ == FourierKind::kReal)
       for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
+  }
+
+  template <typename C>
+  LAMINA_INLINE void several_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
+    some_lines<C>(x, y, first, lines, [&](X* from, int64_t step, X* to, int64_t lanes) {
+      columns.load({from, step, 1}, lanes, rows_);
+      columns.transform(row_passes_);
+      columns.store({to, out_step() / 2, 1}, lanes, rows_, scaled());
+    });
   }
 
   // The same of lines that are rows and columns: the rows of all of them stay side by side between the two.
   template <typename C>
   LAMINA_INLINE void split_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
-    const int64_t lanes = std::min(kLanes, lines - first);
-    const X* from = x + first * in_step();
-    X* const to = y + first * out_step();
-    if (kind_ == FourierKind::kRealInverse) {
-      for (int64_t l = 0; l < lanes; ++l) fold<C::kWidth>(from + l * in_step(), to + l * out_step());
-      from = to;
-    }
-    const int64_t step = (from == to ? out_step() : in_step()) / 2;
-    columns.hold_lines(rows_, columns_);
-    // The last parts make some columns, and rows, again.
-    for (int64_t at = 0; at < columns_; at += C::kSquare) {
-      const int64_t j = std::min<int64_t>(at, columns_ - C::kSquare);
-      columns.load_parts({const_cast<X*>(from) + 2 * j, step, columns_}, lanes, rows_);
-      for (int64_t i = 0; i < C::kSquare; ++i) {
-        const Rows<X> part = columns.part(i);
-        columns.run(row_passes_, part, part);
-        for (int64_t k = 0; k < rows_; ++k) {
-          const Numbers<X> w = twiddles_[k * columns_ + j + i];
-          for (int64_t l = 0; l < kLanes; l += C::kWidth) {
-            Numbers<typename C::V> x;
-            load(part, k * kLanes + l, x);
-            turn(x, w.re, w.im);
-            store(x, columns.line_row(k), (j + i) * kLanes + l);
+    some_lines<C>(x, y, first, lines, [&](X* from, int64_t step, X* to, int64_t lanes) {
+      columns.hold_lines(rows_, columns_);
+      // The last parts make some columns, and rows, again.
+      for (int64_t at = 0; at < columns_; at += C::kSquare) {
+        const int64_t j = std::min<int64_t>(at, columns_ - C::kSquare);
+        columns.load_parts({from + 2 * j, step, columns_}, lanes, rows_);
+        for (int64_t i = 0; i < C::kSquare; ++i) {
+          const Rows<X> part = columns.part(i);
+          columns.run(row_passes_, part, part);
+          for (int64_t k = 0; k < rows_; ++k) {
+            const Numbers<X> w = twiddles_[k * columns_ + j + i];
+            for (int64_t l = 0; l < kLanes; l += C::kWidth) {
+              Numbers<typename C::V> x;
+              load(part, k * kLanes + l, x);
+              turn(x, w.re, w.im);
+              store(x, columns.line_row(k), (j + i) * kLanes + l);
+            }
           }
         }
       }
-    }
-    for (int64_t at = 0; at < rows_; at += C::kSquare) {
-      const int64_t k = std::min<int64_t>(at, rows_ - C::kSquare);
-      for (int64_t i = 0; i < C::kSquare; ++i)
-        columns.run(column_passes_, columns.line_row(k + i), columns.part(i));
-      columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scaled());
-    }
-    if (kind_ == FourierKind::kReal)
-      for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
+      for (int64_t at = 0; at < rows_; at += C::kSquare) {
+        const int64_t k = std::min<int64_t>(at, rows_ - C::kSquare);
+        for (int64_t i = 0; i < C::kSquare; ++i)
+          columns.run(column_passes_, columns.line_row(k + i), columns.part(i));
+        columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scaled());
+      }
+    });
   }
 
   // Of block q of columns, transforms along rows; turned, they are rows of the result.
