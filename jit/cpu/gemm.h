@@ -48,8 +48,9 @@ struct GemmSize {
   int64_t block;  // k per block
 };
 
-// Packed B takes at most this much, half of a usual second-level cache.
-inline constexpr int64_t kPackedBytes = 512 << 10;
+// Packed B takes at most this much. From a shared cache its tiles still come faster than they are used (of a
+// second level of 512 KB, too); the wider it is, the less often A is packed.
+inline constexpr int64_t kPackedBytes = 1024 << 10;
 // Sums of C, where C itself cannot hold them (another type, scattered): B is packed again for each such part
 // of its rows.
 inline constexpr int64_t kAsideBytes = 2 << 20;
@@ -190,6 +191,17 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
   }
 }
 
+// Whether `row_cuts` of the rows have the threads read less twice than `col_cuts` of the columns: all of B
+// for each cut, or all of A for each block of columns there is more of. A's rows are turned when they are
+// packed, B's mostly copied.
+template <typename T>
+bool rows_first(const GemmPlan<T>& plan, const GemmSize& s, int64_t col_cuts, int64_t row_cuts) {
+  if (col_cuts < row_cuts) return true;
+  const int64_t blocks = col_cuts * ceil_div(ceil_div(s.n, col_cuts), plan.nc);
+  const int64_t a_again = s.m * (blocks - ceil_div(s.n, plan.nc)), b_again = s.n * (row_cuts - 1);
+  return row_cuts == col_cuts && b_again < 2 * a_again;
+}
+
 // `source(batch)` gives a struct with members a, b, out. `store` rounds an accumulator to the output's type.
 template <typename T, typename Out, typename Source, typename Store>
 absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source, Store store) {
@@ -208,7 +220,7 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
   const bool aside = !std::is_same_v<T, Out> || !first.out.rows_contiguous();
   const GemmPlan<T> plan = plan_gemm<T>(kernels, s, first.a.direct_lda(), first.b.direct_ld(), aside);
 
-  // Regions: the batch, then columns, then rows, until every thread has one.
+  // Regions: the batch, then columns and rows, until every thread has one.
   int64_t threads = 1, row_cuts = 1, col_cuts = 1;
   if (context.parallel.threads > 1) {
     const double work = static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) *
@@ -217,8 +229,15 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
         std::clamp(work / kWorkPerThread, 1.0, static_cast<double>(context.parallel.threads)));
     if (s.batch < 2 * threads) {
       const int64_t wanted = ceil_div(threads, s.batch);
-      col_cuts = std::min(wanted, std::max<int64_t>(s.n / (2 * plan.nr), 1));
-      row_cuts = std::min(ceil_div(wanted, col_cuts), ceil_div(s.m, plan.panel_rows));
+      const int64_t most_cols = std::max<int64_t>(s.n / (2 * plan.nr), 1),
+                    most_rows = ceil_div(s.m, plan.panel_rows);
+      if (rows_first(plan, s, std::min(wanted, most_cols), std::min(wanted, most_rows))) {
+        row_cuts = std::min(wanted, most_rows);
+        col_cuts = std::min(ceil_div(wanted, row_cuts), most_cols);
+      } else {
+        col_cuts = std::min(wanted, most_cols);
+        row_cuts = std::min(ceil_div(wanted, col_cuts), most_rows);
+      }
     }
   }
   const int64_t regions = s.batch * row_cuts * col_cuts;

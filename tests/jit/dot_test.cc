@@ -103,6 +103,9 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kS32, 70, 2100, 260},
            {DType::kS8, 70, 2100, 1100},
            {DType::kU8, 1, 2100, 1100},
+           // Cut along the longer side.
+           {DType::kF32, 410, 70, 300},
+           {DType::kF64, 70, 410, 300},
            // A in place, and several tiles beside each other.
            {DType::kF32, 6, 300, 4},
            {DType::kF32, 40, 70, 60},
