@@ -92,10 +92,10 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   const int64_t kb = std::min(s.block, s.k);
   // Packing A pays only when several tiles use it, and its rows do not all stay near the processor by
   // themselves.
-  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows > 0 &&
+  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows[0] > 0 &&
                  (s.n <= kInPlaceColumns * kernels.lanes ||
                   s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes);
-  p.panel_rows = p.a_in_place ? kernels.in_place_rows : kernels.max_rows;
+  p.panel_rows = p.a_in_place ? kernels.in_place_rows[s.n <= kernels.lanes ? 0 : 1] : kernels.max_rows;
   p.nr = kernels.lanes * (s.m <= kernels.wide_rows && !p.a_in_place ? kMaxTileVecs : kernels.max_vecs);
   const int64_t fit =
       std::max<int64_t>(kPackedBytes / static_cast<int64_t>(sizeof(T)) / s.block / p.nr, 1) * p.nr;

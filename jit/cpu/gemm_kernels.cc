@@ -117,7 +117,7 @@ const GemmKernels<T>& portable() {
       .widen_bf16 = nullptr,
       .narrow_f16 = nullptr,
       .narrow_bf16 = nullptr,
-      .in_place_rows = 0,
+      .in_place_rows = {},
       .in_place = {},
       .rows_times = rows_times<T>,
       .columns_times = columns_times<T>,

@@ -82,8 +82,8 @@ struct GemmKernels {
   // The same the other way, rounded as hlo::to_f16 and hlo::to_bf16 do.
   void (*narrow_f16)(uint16_t* to, const T* from, int64_t n);
   void (*narrow_bf16)(uint16_t* to, const T* from, int64_t n);
-  // Tiles of up to in_place_rows rows and kMaxInPlaceVecs vectors; 0 if there are none.
-  int in_place_rows;
+  // [vecs - 1]: tiles of up to so many rows; 0 if there are none.
+  int in_place_rows[kMaxInPlaceVecs];
   InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];
   // c[j] = (first ? chain : c[j] + chain) for j < n, the chain over x[k] * element (j, k) for k < kc; element
   // (j, k) of the matrix is at m[j * stride + k] for `rows_times`, at m[j + k * stride] for `columns_times`.

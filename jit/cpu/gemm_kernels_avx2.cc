@@ -16,6 +16,24 @@ namespace {
 // A window of n ones: the mask of the first n lanes begins at kMaskBits + 8 - n.
 alignas(64) constexpr int32_t kMaskBits[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
+// The first elements of a vector, as many as `mask` has ones. Masked stores are many operations on some
+// processors.
+inline void store_first(float* p, __m256 v, __m256i mask) {
+  const int n = __builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(mask))));
+  __m128 part = _mm256_castps256_ps128(v);
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    part = _mm256_extractf128_ps(v, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
+    part = _mm_movehl_ps(part, part);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, part);
+}
+
 template <typename T>
 struct Lanes;
 
@@ -33,7 +51,7 @@ struct Lanes<float> {
   static Vec load(const float* p) { return _mm256_loadu_ps(p); }
   static Vec load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
   static void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
-  static void store(float* p, Vec v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+  static void store(float* p, Vec v, Mask m) { store_first(p, v, m); }
 };
 
 template <>
@@ -50,7 +68,9 @@ struct Lanes<double> {
   static Vec load(const double* p) { return _mm256_loadu_pd(p); }
   static Vec load(const double* p, Mask m) { return _mm256_maskload_pd(p, m); }
   static void store(double* p, Vec v) { _mm256_storeu_pd(p, v); }
-  static void store(double* p, Vec v, Mask m) { _mm256_maskstore_pd(p, m, v); }
+  static void store(double* p, Vec v, Mask m) {
+    store_first(reinterpret_cast<float*>(p), _mm256_castpd_ps(v), m);
+  }
 };
 
 // Vectors of 32-bit integers.
@@ -65,7 +85,9 @@ struct IntegerLanes {
   static Vec load(const T* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   static Vec load(const T* p, Mask m) { return _mm256_maskload_epi32(reinterpret_cast<const int*>(p), m); }
   static void store(T* p, Vec v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
-  static void store(T* p, Vec v, Mask m) { _mm256_maskstore_epi32(reinterpret_cast<int*>(p), m, v); }
+  static void store(T* p, Vec v, Mask m) {
+    store_first(reinterpret_cast<float*>(p), _mm256_castsi256_ps(v), m);
+  }
 };
 template <>
 struct Lanes<uint32_t> : IntegerLanes<uint32_t> {
@@ -85,7 +107,7 @@ inline __m256 load_bf16(const uint16_t* p) {
 }
 
 constexpr int kWideRows = 3;
-constexpr int kInPlaceRows = 6;
+constexpr int kInPlaceRows[] = {8, 6};  // of one vector and of two
 constexpr int kVectorColumns = 8;
 
 #include "jit/cpu/gemm_tile.inc"

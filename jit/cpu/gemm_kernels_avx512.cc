@@ -152,7 +152,7 @@ inline void load_transposed(const double* src, int64_t stride, __m512d* out) {
 }
 
 constexpr int kWideRows = 6;
-constexpr int kInPlaceRows = 8;
+constexpr int kInPlaceRows[] = {8, 8};  // of one vector and of two
 constexpr int kVectorColumns = 16;
 
 #include "jit/cpu/gemm_tile.inc"
