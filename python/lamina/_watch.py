@@ -18,7 +18,6 @@ from lamina import _core
 from lamina._calls import Calls
 from lamina._core import Tensor
 from lamina._hooks import Hooks
-from lamina._later import dataclasses
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
@@ -56,6 +55,7 @@ from lamina._read_set import (
 )
 from lamina._rewrite import has_hooks, rewritten
 from lamina._unhooked import Unhooked
+from lamina.tree import is_open, open_names
 
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
 # Methods that run when a class is called, or an object ends.
@@ -549,10 +549,8 @@ class Watch:
                 stack.extend(x)
             elif isinstance(x, dict):
                 stack.extend(x.values())
-            elif dataclasses.is_dataclass(x) and not isinstance(x, type):
-                stack.extend(
-                    getattr(x, f.name) for f in dataclasses.fields(x) if not f.metadata.get("static")
-                )
+            elif is_open(x):
+                stack.extend(getattr(x, name) for name in open_names(x))
 
     # --- calls ---
 

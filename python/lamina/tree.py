@@ -144,8 +144,14 @@ def register(
 
 
 def is_open(x: Any) -> bool:
-    """Whether an object is a container of its fields though its class was not registered."""
-    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+    """Whether an object is a container of its fields though its class was not registered: a dataclass."""
+    # As `dataclasses.is_dataclass` asks, whose module most programs never import.
+    return hasattr(type(x), "__dataclass_fields__") and not isinstance(x, type)
+
+
+def open_names(x: Any) -> list[str]:
+    """The fields of such a container that are its children."""
+    return [f.name for f in dataclasses.fields(x) if not f.metadata.get("static")]
 
 
 def tree_children(x: Any) -> tuple[list[Any], Any] | None:
@@ -178,7 +184,7 @@ def tree_children(x: Any) -> tuple[list[Any], Any] | None:
     if isinstance(x, tuple) and hasattr(cls, "_fields"):
         return list(x), None
     if is_open(x):
-        names = [f.name for f in dataclasses.fields(x) if not f.metadata.get("static")]
+        names = open_names(x)
         static = tuple(
             (f.name, getattr(x, f.name)) for f in dataclasses.fields(x) if f.metadata.get("static")
         )
