@@ -47,21 +47,25 @@ struct VectorMatrix {
   const T* matrix;
   int64_t outer_stride, k_stride;
   T* c;
+  bool beyond_cache;  // the matrix
 };
 
 constexpr int64_t kVectorChunk = 512;  // outer elements per task
 // Pairs of vectors per task, if they are not so long that one keeps the processor busy.
 constexpr int64_t kDotsTogether = 64, kLongVector = 8 * hlo::kDotBlock;
 
-// Rows that are read at once, each from its beginning to its end.
-constexpr int64_t kRowsTogether = 16;
+// Rows that are read at once, each from its beginning to its end. Of a matrix that no cache holds the
+// hardware follows so many by itself.
+constexpr int64_t kRowsTogether = 16, kStreams = 8;
+constexpr int64_t kBeyondCache = 16 << 20;  // bytes
 
 template <typename T>
 void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
                    int64_t k) {
-  if (p.k_stride == 1 && end - begin > kRowsTogether) {
-    for (int64_t i = begin; i < end; i += kRowsTogether)
-      vector_matrix(kernels, p, i, std::min(end, i + kRowsTogether), k);
+  const int64_t together = p.beyond_cache ? std::max<int64_t>(kStreams, kernels.lanes) : kRowsTogether;
+  if (p.k_stride == 1 && end - begin > together) {
+    for (int64_t i = begin; i < end; i += together)
+      vector_matrix(kernels, p, i, std::min(end, i + together), k);
     return;
   }
   for (int64_t k0 = 0; k0 < k; k0 += hlo::kDotBlock) {
@@ -133,13 +137,15 @@ absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const
     if (loads_unchanged<T>(in) && s.k > 0 && (by_row || by_column)) {
       const int64_t outer = by_row ? s.m : s.n;
       const int64_t chunks = ceil_div(outer, kVectorChunk);
+      const bool beyond_cache = outer * s.k > kBeyondCache / static_cast<int64_t>(sizeof(T));
       const auto work = [&](int64_t task) {
         if (context.cancelled()) return;
         const int64_t i = task / chunks, begin = task % chunks * kVectorChunk;
         const T* const left = reinterpret_cast<const T*>(lhs) + batches.lhs(i);
         const T* const right = reinterpret_cast<const T*>(rhs) + batches.rhs(i);
-        const VectorMatrix<T> p = by_row ? VectorMatrix<T>{right, left, s.lhs_m, s.lhs_k, c + i * outer}
-                                         : VectorMatrix<T>{left, right, s.rhs_n, s.rhs_k, c + i * outer};
+        const VectorMatrix<T> p =
+            by_row ? VectorMatrix<T>{right, left, s.lhs_m, s.lhs_k, c + i * outer, beyond_cache}
+                   : VectorMatrix<T>{left, right, s.rhs_n, s.rhs_k, c + i * outer, beyond_cache};
         vector_matrix(kernels, p, begin, std::min(outer, begin + kVectorChunk), s.k);
       };
       const int64_t tasks = s.batch * chunks;

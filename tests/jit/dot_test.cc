@@ -103,6 +103,9 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kS32, 70, 2100, 260},
            {DType::kS8, 70, 2100, 1100},
            {DType::kU8, 1, 2100, 1100},
+           // Vectors times matrices of more than 16 MB.
+           {DType::kF32, 4203, 1, 1001},
+           {DType::kF64, 2103, 1, 1001},
            // Cut along the longer side.
            {DType::kF32, 410, 70, 300},
            {DType::kF64, 70, 410, 300},
