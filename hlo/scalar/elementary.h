@@ -128,7 +128,7 @@ Sum sin_pi_sum(Scalar x);
 Sum cos_pi_sum(Scalar x);
 
 Scalar exp_narrow(Scalar x);
-Scalar log_narrow(Scalar x);  // special values included
+Scalar log_narrow(Scalar x);  // of a positive normal number
 Scalar log1p_narrow(Scalar x);
 
 // In f32: 1/d for 1 <= d <= 2 within a few ulps, `guess` being a polynomial for it: one step of third order

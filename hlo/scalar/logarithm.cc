@@ -340,7 +340,7 @@ Sum log1p_sum(Sum w) {
 
 Scalar log_narrow(Scalar x) {
   const Split p = split(x);
-  return with_log_specials(x, narrow_log1p_of(p.m - 1, p.k));
+  return narrow_log1p_of(p.m - 1, p.k);
 }
 
 Scalar log1p_narrow(Scalar x) {
