@@ -203,6 +203,19 @@ class LaneConvolution : private ConvolutionCall<T, Out, Store> {
       for (int64_t i = 0; i < count; ++i) to[i] = to[i] + from[i];
   }
 
+  // `count` times a vector whose lanes lie side by side at both ends; false where these are not whole ones:
+  // by a call for each of them the copy would take several times as long.
+  static bool copy_vectors(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t lanes,
+                           int64_t count) {
+    const auto copy = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+      for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, kBytes);
+      return true;
+    };
+    const int64_t bytes = lanes * static_cast<int64_t>(sizeof(T));
+    if (bytes == 64) return copy(std::integral_constant<size_t, 64>());
+    return bytes == 32 && copy(std::integral_constant<size_t, 32>());
+  }
+
   // `count` elements of every lane of a block, `step` apart in memory: to[i * ld + lane]. Lanes without a
   // group get zeros.
   void pack(T* to, int64_t ld, const char* data, int64_t at, int64_t lane_stride, int64_t groups,
@@ -210,11 +223,9 @@ class LaneConvolution : private ConvolutionCall<T, Out, Store> {
     if (groups < plan_.lanes)
       for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * ld + groups, plan_.lanes - groups, T{});
     const char* const from = data + at * hlo::byte_size(in_);
-    if (groups * static_cast<int64_t>(sizeof(T)) == 64 && lane_stride == 1 && loads_unchanged<T>(in_)) {
-      for (int64_t i = 0; i < count; ++i)
-        std::memcpy(to + i * ld, reinterpret_cast<const T*>(from) + i * step, 64);
+    if (lane_stride == 1 && loads_unchanged<T>(in_) &&
+        copy_vectors(to, ld, reinterpret_cast<const T*>(from), step, groups, count))
       return;
-    }
     StridedSource<T>{from, in_, lane_stride, step}.pack(&kernels_, to, ld, 0, groups, 0, count);
   }
 
@@ -299,6 +310,7 @@ class LaneConvolution : private ConvolutionCall<T, Out, Store> {
                  int64_t step) const {
     if constexpr (std::is_same_v<T, Out>) {
       if (lane_stride == 1) {
+        if (copy_vectors(to, step, sums, plan_.lanes, groups, count)) return;
         for (int64_t i = 0; i < count; ++i) std::copy_n(sums + i * plan_.lanes, groups, to + i * step);
         return;
       }
