@@ -26,13 +26,18 @@ constexpr int64_t kPrefetchRows = 8;
 // several steps ahead by itself; a longer combination keeps it from that, and rows are asked for so many
 // segments early.
 constexpr int64_t kPrefetchSegments = 2;
-// Lanes, and vectors of columns, that are in registers together where the body has at most so many
-// instructions; of a block that does not fill so many vectors, kAcrossRest lanes of one. Powers of two.
+// Accumulators of lanes, each with so many vectors of columns, that are in registers together where the body
+// has at most so many instructions; of the few columns behind whole parts, kAcrossRest lanes of one vector.
+// Powers of two.
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4, kAcrossRest = 8;
 constexpr size_t kMostAcross = 6;
-// With fewer registers, the rows of so many segments are read side by side: lanes of 256 columns are larger
-// than the first cache, and are loaded and stored once for all of those.
+// Where no masks read the columns behind whole vectors, the rows of so many segments are read side by side:
+// lanes of 256 columns are larger than the first cache, and are loaded and stored once for all of those.
 constexpr int64_t kSegmentsTogether = 3;
+
+// Rows without gaps are read by so many segments side by side, where L rows of that many columns are no
+// larger than the first cache.
+constexpr int64_t kDenseTogether = 3, kMostDense = 128;
 
 // Elements of a vector of rows that are gone over before those of the next one.
 constexpr int64_t kChosenTogether = 8;
@@ -64,8 +69,7 @@ class Across : public CpuReduction {
   bool is_repeated() const {
     return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross;
   }
-  bool in_registers() const { return is_repeated() && c_.widths.masks; }
-  unsigned registers() const { return c_.widths.masks ? kAcrossRegisters : kAcrossRegisters / 2; }
+  bool in_registers() const { return is_repeated() && masked_; }
   bool may_be_dense() const;
   bool loads(uint32_t access) const {
     return std::ranges::any_of(
@@ -83,7 +87,7 @@ class Across : public CpuReduction {
   void choose_turned(const Block& block, Value* total);
   // Gives how many lanes of the tree are left to fold.
   Value* chunk(const Block& block, Value* start, Value* count);
-  void dense(const Block& block, Value* start, Value* count, Value* whole);
+  void dense(const Block& block, Value* start, Value* count);
   void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
   void segments_together(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
@@ -127,9 +131,8 @@ void Across::emit(const CpuBounds& bounds) {
     dense_rows_ = tree_.new_level();
     for (uint32_t access = 0; access < kernel_.accesses.size(); ++access)
       if (loads(access) && is_of_columns(access))
-        spread_.emplace_back(access,
-                             f_.at_entry().CreateAlloca(f_.prims().memory_type(type_of(access), 1),
-                                                        f_.i64(tree_.lanes() * kBlockColumnsOfSeveral)));
+        spread_.emplace_back(access, f_.at_entry().CreateAlloca(f_.prims().memory_type(type_of(access), 1),
+                                                                f_.i64(tree_.lanes() * kMostDense)));
   }
   const int rank = kernel_.parallel_rank;
   Value* total = tree_.total();
@@ -206,7 +209,7 @@ void Across::spread_columns(const Block& block) {
 // Rows of few columns without gaps between them.
 Value* Across::is_dense(const Block& block) {
   Value* columns = b_.CreateSub(block.column_end, block.column);
-  Value* dense = b_.CreateICmpSLE(columns, f_.i64(kBlockColumnsOfSeveral));
+  Value* dense = b_.CreateICmpSLE(columns, f_.i64(kMostDense));
   for (const KernelInstr& i : kernel_.body) {
     if (i.op != KernelOp::kLoad) continue;
     for (const AccessTerm& t : kernel_.accesses[i.imm].terms)
@@ -217,16 +220,14 @@ Value* Across::is_dense(const Block& block) {
   return dense;
 }
 
-// The first `count` elements of a chunk, a whole number of segments: L rows without gaps are one long row
-// over which the others are folded vector by vector, whatever the number of columns. Row 0 gets the fold of
-// all lanes if that is the `whole` chunk; otherwise each lane gets its row.
-void Across::dense(const Block& block, Value* start, Value* count, Value* whole) {
+// A chunk of at least a segment: L rows without gaps are one long row over which the others are folded vector
+// by vector, whatever the number of columns. Row 0 gets the fold of all lanes.
+void Across::dense(const Block& block, Value* start, Value* count) {
   Value* const columns = b_.CreateSub(block.column_end, block.column);
   Value* const end = b_.CreateMul(columns, f_.i64(tree_.lanes()));
   const int64_t vectors = std::min<int64_t>(kAcrossVectors, tree_.lanes() / width_);
   const auto at = [&](Value* i) { return tree_.address(dense_rows_, 0, f_.i64(0), i); };
-  const auto segment = [&](Value* e, bool first) {
-    c_.lanes.poll_cancel();
+  const auto row_of = [&](Value* e) {
     Values indices = block.parallel;
     indices.push_back(nullptr);
     indices.push_back(b_.CreateAdd(start, e));
@@ -236,35 +237,51 @@ void Across::dense(const Block& block, Value* start, Value* count, Value* whole)
       llvm::Type* const type = f_.prims().memory_type(type_of(access), 1);
       c_.lanes.read_from(row, access, b_.CreateGEP(type, from, b_.CreateNeg(block.column)));
     }
+    return row;
+  };
+  const auto add = [&](std::vector<Row>& rows, Value* i, unsigned n, bool first) {
+    Values before, sum;
+    if (!first) before = sum = {tree_.load(at(i), 0, n)};
+    for (Row& row : rows) {
+      const Values element = tree_.elements(row, b_.CreateAdd(block.column, i), n);
+      sum = sum.empty() ? element : tree_.combine(sum, element, n);
+    }
+    if (Value* on = c_.lanes.on()) sum[0] = b_.CreateSelect(on, sum[0], before[0]);
+    tree_.store(sum[0], at(i), 0, n);
+  };
+  const auto segments = [&](Value* e, int64_t together, bool first) {
+    c_.lanes.poll_cancel();
+    std::vector<Row> rows;
+    for (int64_t k = 0; k < together; ++k) rows.push_back(row_of(b_.CreateAdd(e, f_.i64(k * tree_.lanes()))));
     f_.loop(f_.i64(0), end, f_.i64(vectors * width_), [&](Value* i) {
-      for (int64_t v = 0; v < vectors; ++v) {
-        Value* here = b_.CreateAdd(i, f_.i64(v * width_));
-        const Values element = tree_.elements(row, b_.CreateAdd(block.column, here), width_);
-        tree_.store(first ? element[0] : tree_.combine({tree_.load(at(here), 0, width_)}, element, width_)[0],
-                    at(here), 0, width_);
-      }
+      for (int64_t v = 0; v < vectors; ++v) add(rows, b_.CreateAdd(i, f_.i64(v * width_)), width_, first);
     });
   };
-  segment(f_.i64(0), true);
-  f_.loop(f_.i64(tree_.lanes()), count, f_.i64(tree_.lanes()), [&](Value* e) { segment(e, false); });
+  // The first are so few that the others are a whole number of steps.
+  Value* const whole = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
+  Value* const step = f_.i64(kDenseTogether * tree_.lanes());
+  Value* const first = b_.CreateAdd(b_.CreateURem(b_.CreateSub(whole, f_.i64(1)), step), f_.i64(1));
+  for (int64_t together = 1; together <= kDenseTogether; ++together)
+    f_.if_then(b_.CreateICmpEQ(first, f_.i64(together * tree_.lanes())),
+               [&] { segments(f_.i64(0), together, true); });
+  f_.loop(first, whole, step, [&](Value* e) { segments(e, kDenseTogether, false); });
+  std::vector<Row> rest;
+  rest.push_back(row_of(whole));
+  c_.rows.read_part(f_.i64(0), b_.CreateMul(columns, b_.CreateSub(count, whole)), masked_,
+                    [&](Value* i, unsigned n) { add(rest, i, n, false); });
   const auto vectors_of = [&](Value* length, const std::function<void(Value*)>& body) {
     f_.loop(f_.i64(0), length, f_.i64(width_), body);
   };
-  f_.if_then(whole, [&] {
-    // The rest of the last vector lies in the half that has been folded already.
-    for (int64_t stride = tree_.lanes() / 2; stride > 0; stride /= 2) {
-      Value* half = b_.CreateMul(columns, f_.i64(stride));
-      vectors_of(half, [&](Value* i) {
-        const Values upper = {tree_.load(at(b_.CreateAdd(half, i)), 0, width_)};
-        tree_.store(tree_.combine({tree_.load(at(i), 0, width_)}, upper, width_)[0], at(i), 0, width_);
-      });
-    }
-  });
-  f_.loop(f_.i64(0), b_.CreateSelect(whole, f_.i64(1), f_.i64(tree_.lanes())), f_.i64(1), [&](Value* lane) {
-    vectors_of(columns, [&](Value* i) {
-      tree_.store(tree_.load(at(b_.CreateAdd(b_.CreateMul(lane, columns), i)), 0, width_),
-                  tree_.address(tree_.level(0), 0, lane, i), 0, width_);
+  // The rest of the last vector lies in the half that has been folded already.
+  for (int64_t stride = tree_.lanes() / 2; stride > 0; stride /= 2) {
+    Value* half = b_.CreateMul(columns, f_.i64(stride));
+    vectors_of(half, [&](Value* i) {
+      const Values upper = {tree_.load(at(b_.CreateAdd(half, i)), 0, width_)};
+      tree_.store(tree_.combine({tree_.load(at(i), 0, width_)}, upper, width_)[0], at(i), 0, width_);
     });
+  }
+  vectors_of(columns, [&](Value* i) {
+    tree_.store(tree_.load(at(i), 0, width_), tree_.address(tree_.level(0), 0, f_.i64(0), i), 0, width_);
   });
 }
 
@@ -317,8 +334,8 @@ void Across::reduce_turned(const CpuBounds& bounds, const Values& outer, Value* 
   if (choice_) {
     choose_turned(block, total);
   } else {
-    const unsigned vectors = is_repeated() ? std::min(registers() / 4, vectors_) : 1;
-    const unsigned lanes = is_repeated() ? registers() / vectors : 1;
+    const unsigned vectors = is_repeated() ? std::min(kAcrossRegisters / 4, vectors_) : 1;
+    const unsigned lanes = is_repeated() ? kAcrossRegisters / vectors : 1;
     f_.loop(block.column, block.column_end, f_.i64(static_cast<int64_t>(vectors) * width_), [&](Value* i) {
       part_in_registers(block, f_.i64(0), total, {i, vectors, lanes, nullptr, true});
     });
@@ -379,22 +396,20 @@ void Across::choose_turned(const Block& block, Value* total) {
 // ---- chunks
 
 Value* Across::chunk(const Block& block, Value* start, Value* count) {
-  Value *done = f_.i64(0), *dense = b_.getFalse(), *whole = b_.getFalse();
+  Value *done = f_.i64(0), *dense = b_.getFalse();
   if (dense_rows_) {
-    done = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
-    whole = b_.CreateICmpEQ(done, count);
-    dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGT(done, f_.i64(0)));
-    f_.if_then(dense, [&] { this->dense(block, start, done, whole); });
+    dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGE(count, f_.i64(tree_.lanes())));
+    f_.if_then(dense, [&] { this->dense(block, start, count); });
   }
   if (in_registers()) {
     f_.if_then(b_.CreateNot(dense), [&] { lanes_in_registers(block, start, count); });
-    done = b_.CreateSelect(dense, done, count);
-    whole = b_.CreateOr(whole, b_.CreateNot(dense));
-  } else if (is_repeated()) {
-    Value* together = b_.CreateSub(count, b_.CreateURem(count, f_.i64(kSegmentsTogether * tree_.lanes())));
-    done = b_.CreateSelect(dense, done, together);
-    segments_together(block, start, b_.CreateSelect(dense, f_.i64(0), together));
-    whole = b_.CreateAnd(dense, whole);
+    return f_.i64(1);
+  }
+  if (is_repeated()) {
+    done = b_.CreateSub(count, b_.CreateURem(count, f_.i64(kSegmentsTogether * tree_.lanes())));
+    done = b_.CreateSelect(dense, f_.i64(0), done);
+    segments_together(block, start, done);
+    done = b_.CreateSelect(dense, count, done);
   }
   f_.loop(done, count, f_.i64(1),
           f_.decompose(b_.CreateAdd(start, done), kernel_.parallel_rank, kernel_.reduce_rank),
@@ -404,7 +419,7 @@ Value* Across::chunk(const Block& block, Value* start, Value* count) {
             accumulate_rows(block, {reduced}, lane, first);
             return f_.increment(reduced, kernel_.parallel_rank);
           });
-  return b_.CreateSelect(whole, f_.i64(1), count);
+  return b_.CreateSelect(dense, f_.i64(1), count);
 }
 
 // Rows at the given reduced indices enter one lane.
@@ -444,19 +459,21 @@ void Across::segments_together(const Block& block, Value* start, Value* count) {
 // in registers while their elements are visited.
 void Across::lanes_in_registers(const Block& block, Value* start, Value* count) {
   const int64_t length = static_cast<int64_t>(vectors_) * width_;
+  Value* columns = b_.CreateSub(block.column_end, block.column);
+  Value* whole = b_.CreateAnd(columns, f_.i64(-length));
+  // Many columns behind the whole parts are one that begins earlier and makes some again.
+  Value* again = b_.CreateAnd(b_.CreateICmpSGE(columns, f_.i64(length)),
+                              b_.CreateICmpSGT(b_.CreateSub(columns, whole), f_.i64(length / 2)));
+  Value* parts_end = b_.CreateSelect(again, block.column_end, b_.CreateAdd(block.column, whole));
   Value* last = b_.CreateSub(block.column_end, f_.i64(length));
-  Value* whole = b_.CreateICmpSGE(last, block.column);
-  // The last part begins earlier and makes some columns again.
-  f_.loop(block.column, b_.CreateSelect(whole, block.column_end, block.column), f_.i64(length),
-          [&](Value* i) {
-            Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
-            part_in_registers(block, start, count, {begin, vectors_, kAcrossRegisters / vectors_, nullptr});
-          });
-  f_.loop(b_.CreateSelect(whole, block.column_end, block.column), block.column_end, f_.i64(width_),
-          [&](Value* i) {
-            Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
-            part_in_registers(block, start, count, {i, 1, kAcrossRest, mask});
-          });
+  f_.loop(block.column, parts_end, f_.i64(length), [&](Value* i) {
+    Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
+    part_in_registers(block, start, count, {begin, vectors_, kAcrossRegisters / vectors_, nullptr});
+  });
+  f_.loop(parts_end, block.column_end, f_.i64(width_), [&](Value* i) {
+    Value* mask = c_.lanes.first_lanes(b_.CreateSub(block.column_end, i), width_);
+    part_in_registers(block, start, count, {i, 1, kAcrossRest, mask});
+  });
 }
 
 // The lanes that are in registers together lie so far apart that the tree folds them first.

@@ -93,7 +93,10 @@ void check_sum(DType t, int64_t rows, int64_t columns) {
   std::mt19937_64 rng(static_cast<uint64_t>(rows * 1000003 + columns));
   std::vector<T> x(static_cast<size_t>(rows * columns));
   for (T& v : x) v = static_cast<T>((static_cast<double>(rng() >> 11) / 9007199254740992.0 - 0.5) * 100);
-  const T init = static_cast<T>(0.3);
+  // Sums of -0 alone, which an element too many would show.
+  for (int64_t i = 0; i < columns; ++i) x[i] = T(-0.0);
+  for (int64_t i = 0; i < rows; ++i) x[i * columns] = T(-0.0);
+  const T init = static_cast<T>(columns % 2 == 0 ? -0.0 : 0.3);
   const int32_t cancel = 0;
   for (const bool reduce_last : {true, false}) {
     const int64_t outputs = reduce_last ? rows : columns, reduced = reduce_last ? columns : rows;
@@ -177,6 +180,11 @@ TEST_CASE("sums follow the tree in both forms", "[codegen]") {
     check_sum<float>(DType::kF32, rows, 85);
     check_sum<double>(DType::kF64, rows, 69);
   }
+  // Rows without gaps, as many columns as are read that way and more; segments that are not a whole number of
+  // steps, and what is left over.
+  for (int64_t rows : {64, 65, 128, 192, 256, 259, 320, 500})
+    for (int64_t columns : {5, 100, 128, 130, 160}) check_sum<float>(DType::kF32, rows, columns);
+  for (int64_t rows : {32, 63, 64, 100, 161}) check_sum<double>(DType::kF64, rows, 126);
   check_sum<float>(DType::kF32, 16500, 70);
   check_sum<float>(DType::kF32, 3, 16384);
   check_sum<float>(DType::kF32, 3, 16385);
