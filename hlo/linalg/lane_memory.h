@@ -19,24 +19,6 @@ double* lane(Matrix<T>& m, int64_t l) {
   return reinterpret_cast<double*>(m.data.data()) + l;
 }
 
-// Of two rows `apart` from each other in squares of twice that: what lies across the diagonal changes places.
-template <int apart, int N, typename V, int... K>
-void cross(V& x, V& y, std::integer_sequence<int, K...>) {
-  const V a = x, b = y;
-  x = __builtin_shufflevector(a, b, (K & apart ? K - apart + N : K)...);
-  y = __builtin_shufflevector(a, b, (K & apart ? K + N : K + apart)...);
-}
-
-// v[i][j] becomes v[j][i].
-template <int N, int apart = 1, typename V>
-void transpose(V* v) {
-  if constexpr (apart < N) {
-    for (int i = 0; i < N; ++i)
-      if (!(i & apart)) cross<apart, N>(v[i], v[i + apart], std::make_integer_sequence<int, N>());
-    transpose<N, 2 * apart>(v);
-  }
-}
-
 // one(k, places) for the elements k ... k+N-1 of a matrix, which has at least N, with their places in a
 // matrix of columns. The last N may be some that have been before.
 template <int N, typename One>
@@ -69,7 +51,7 @@ void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
   each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
     Row v[N];
     for (int l = 0; l < N; ++l) std::memcpy(&v[l], from[l] + k, sizeof(Row));
-    transpose<N>(v);
+    transpose_vectors<N>(v);
     for (int j = 0; j < N; ++j) m.data[places[j]] = __builtin_convertvector(v[j], Lanes<N>);
   });
 }
@@ -80,7 +62,7 @@ void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_
   each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
     Row v[N];
     for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(m.data[places[j]], Row);
-    transpose<N>(v);
+    transpose_vectors<N>(v);
     for (int64_t l = 0; l < count; ++l) std::memcpy(to[l] + k, &v[l], sizeof(Row));
   });
 }

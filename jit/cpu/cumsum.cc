@@ -1,10 +1,10 @@
 // cumsum: running sums in the order of hlo/reference_cumsum.h, in one pass over the array.
 //
-// A line of floats is read in blocks of kCumsumGroup groups, whose sums are made in registers; levels of the
-// groups' sums, the groups of those, and so on, keep no more than the group that is being filled. Threads
-// share a single long line by its segments, which are whole groups of a level: what one segment leaves to the
-// next follows from five of its own sums and what it has got itself. Sums of integers, which wrap around, are
-// the same in any order and are made one by one.
+// A line of floats is read in blocks of kCumsumGroup groups, whose sums are made in registers, a vector's
+// lanes being groups; levels of the groups' sums, the groups of those, and so on, keep no more than the group
+// that is being filled. Threads share a single long line by its segments, which are whole groups of a level:
+// what one segment leaves to the next follows from five of its own sums and what it has got itself. Sums of
+// integers, which wrap around, are the same in any order and are made one by one.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -32,8 +32,6 @@ constexpr int kSumBlock = kSumGroup * kSumGroup;
 constexpr int64_t kSumTask = int64_t{1} << 16;
 // A segment of a line: a group of groups of blocks.
 constexpr int64_t kSumSegment = int64_t{kSumBlock} * kSumBlock;
-// Threads that share a line: all of it is read twice then, and two threads gain nothing.
-constexpr int kSegmentThreads = 3;
 // Lines side by side in memory that a thread takes together; fewer have no vectors.
 constexpr int64_t kFewLines = 8, kMostLines = 64;
 
@@ -54,11 +52,12 @@ void shift_in(const V& a, const V& b, V& out, std::integer_sequence<int, I...>) 
 template <typename T, int n>
 struct SumGroup {
   using V = typename hlo::VectorOf<T, n>::Type;
+  using Unaligned = typename hlo::VectorOf<T, n>::Unaligned;
   static constexpr int kVectors = kSumGroup / n;
   V v[kVectors];
 
   explicit SumGroup(const T* x) {
-    std::memcpy(v, x, sizeof v);
+    hlo::unrolled<kVectors>([&]<int i>() { v[i] = *reinterpret_cast<const Unaligned*>(x + i * n); });
     within<1>();
     if constexpr (n > 2) within<2>();
     if constexpr (n > 4) within<4>();
@@ -68,10 +67,7 @@ struct SumGroup {
   }
   T last() const { return v[kVectors - 1][n - 1]; }
   void add_to(T before, T* y) const {
-    for (int i = 0; i < kVectors; ++i) {
-      const V sum = before + v[i];
-      std::memcpy(y + i * n, &sum, sizeof sum);
-    }
+    hlo::unrolled<kVectors>([&]<int i>() { *reinterpret_cast<Unaligned*>(y + i * n) = before + v[i]; });
   }
 
  private:
@@ -82,6 +78,73 @@ struct SumGroup {
     for (int i = kVectors; i-- > 0;) {
       shift_in<k>(i > 0 ? v[i - 1] : none, v[i], earlier, std::make_integer_sequence<int, n>());
       v[i] = earlier + v[i];
+    }
+  }
+};
+
+// As many groups as a vector has elements, side by side: v[j] has element j of each.
+template <typename T, int n>
+struct SumGroups {
+  using V = typename hlo::VectorOf<T, n>::Type;
+  using Unaligned = typename hlo::VectorOf<T, n>::Unaligned;
+  V v[kSumGroup];
+
+  void load(const T* x) {
+    for (int first = 0; first < kSumGroup; first += n) {
+      V rows[n];
+      hlo::unrolled<n>(
+          [&]<int g>() { rows[g] = *reinterpret_cast<const Unaligned*>(x + g * kSumGroup + first); });
+      hlo::transpose_vectors<n>(rows);
+      hlo::unrolled<n>([&]<int j>() { v[first + j] = rows[j]; });
+    }
+  }
+  // The running sums of each group by itself.
+  void run() {
+    V sums[kSumGroup];
+    hlo::unrolled<kSumGroup>([&]<int j>() { sums[j] = v[j]; });
+    double_up<1>(sums);
+    double_up<2>(sums);
+    double_up<4>(sums);
+    double_up<8>(sums);
+    hlo::unrolled<kSumGroup>([&]<int j>() { v[j] = sums[j]; });
+  }
+  // Of these the last ones.
+  void last(T* totals) const { *reinterpret_cast<Unaligned*>(totals) = v[kSumGroup - 1]; }
+  // The same, of elements.
+  void total(T* totals) const {
+    V sums;
+    add_up<kSumGroup>(v, sums);
+    *reinterpret_cast<Unaligned*>(totals) = sums;
+  }
+  // To their places, behind what comes before each group.
+  void store(const T* before, T* y) const {
+    const V earlier = *reinterpret_cast<const Unaligned*>(before);
+    for (int first = 0; first < kSumGroup; first += n) {
+      V rows[n];
+      hlo::unrolled<n>([&]<int j>() { rows[j] = earlier + v[first + j]; });
+      hlo::transpose_vectors<n>(rows);
+      hlo::unrolled<n>([&]<int g>() { *reinterpret_cast<Unaligned*>(y + g * kSumGroup + first) = rows[g]; });
+    }
+  }
+
+ private:
+  template <int d>
+  static void double_up(V* sums) {
+    hlo::unrolled<kSumGroup - d>([&]<int i>() {
+      constexpr int j = kSumGroup - 1 - i;
+      sums[j] = sums[j - d] + sums[j];
+    });
+  }
+  // As doubling adds up the last of `count` elements.
+  template <int count>
+  static void add_up(const V* x, V& total) {
+    if constexpr (count == 1) {
+      total = *x;
+    } else {
+      V a, b;
+      add_up<count / 2>(x, a);
+      add_up<count / 2>(x + count / 2, b);
+      total = a + b;
     }
   }
 };
@@ -110,6 +173,7 @@ class SumLevel {
     for (int64_t i = 0; i < lanes(); ++i) sums[i] = before_[i] + mine[i];
   }
   bool is_full() const { return count_ == kSumGroup; }
+  void reset() { std::fill_n(begin(), lanes(), kNothing<T>); }
   // The next group: where the sums of all elements before it go.
   T* begin() {
     count_ = 0;
@@ -148,6 +212,9 @@ class SumLevels {
     l.push(x, sums);
     if (l.is_full()) push_to(level + 1, l.own(kSumGroup - 1), l.begin());
   }
+  void reset() {
+    for (SumLevel<T, single>& level : levels_) level.reset();
+  }
   SumLevel<T, single>& operator[](size_t level) { return levels_[level]; }
   const SumLevel<T, single>& operator[](size_t level) const { return levels_[level]; }
 
@@ -165,37 +232,21 @@ class LineSums {
   };
 
   explicit LineSums(int64_t length) : levels_(1, length / kSumBlock) {}
+  // For the next line of this length.
+  void reset() {
+    before_group_ = before_block_ = kNothing<T>;
+    levels_.reset();
+  }
 
-  // The next elements: a block, or fewer, which are the last, by vectors of n. Without `y` only counts what
-  // follows.
+  // The next elements: a block, or fewer, which are the last, by vectors of n. Without `y`, for whole blocks,
+  // only counts what follows.
   template <int n>
   void add(const T* x, T* y, int64_t count) {
-    const int64_t whole = count / kSumGroup, rest = count % kSumGroup;
-    T totals[kSumGroup], sums[kSumGroup], own[kSumBlock];
-    std::fill(std::begin(totals), std::end(totals), kNothing<T>);
-    for (int64_t g = 0; g < whole; ++g) {
-      const SumGroup<T, n> group(x + g * kSumGroup);
-      totals[g] = group.last();
-      if (y) group.add_to(kNothing<T>, own + g * kSumGroup);
-    }
-    const SumGroup<T, n> of_groups(totals);
-    of_groups.add_to(before_block_, sums);
-    if (y) {
-      for (int64_t g = 0; g < whole; ++g) {
-        const T before = g == 0 ? before_group_ : sums[g - 1];
-        for (int64_t j = 0; j < kSumGroup; ++j) y[g * kSumGroup + j] = before + own[g * kSumGroup + j];
-      }
-      if (rest > 0) {
-        T last[kSumGroup];
-        std::fill(std::copy_n(x + whole * kSumGroup, rest, last), std::end(last), kNothing<T>);
-        SumGroup<T, n>(last).add_to(whole == 0 ? before_group_ : sums[whole - 1], last);
-        std::copy_n(last, rest, y + whole * kSumGroup);
-      }
-    }
-    if (count < kSumBlock) return;
-    before_group_ = sums[kSumGroup - 1];
-    const T block = of_groups.last();
-    levels_.push(&block, &before_block_);
+    if (count == kSumBlock) return add_block<n>(x, y, kSumBlock);
+    T elements[kSumBlock], sums[kSumBlock];
+    std::fill(std::copy_n(x, count, elements), std::end(elements), kNothing<T>);
+    add_block<n>(elements, sums, count);
+    std::copy_n(sums, count, y);
   }
 
   // Of a line whose elements so far were one segment.
@@ -225,6 +276,32 @@ class LineSums {
   }
 
  private:
+  // Nothing is asked of what lies behind the first `count` elements, but room.
+  template <int n>
+  void add_block(const T* x, T* y, int64_t count) {
+    SumGroups<T, n> groups[kSumGroup / n];
+    T totals[kSumGroup], sums[kSumGroup + 1];
+    std::fill(std::begin(totals), std::end(totals), kNothing<T>);
+    const int64_t parts = (count + n * kSumGroup - 1) / (n * kSumGroup);
+    for (int64_t p = 0; p < parts; ++p) {
+      groups[p].load(x + p * n * kSumGroup);
+      if (!y) {
+        groups[p].total(totals + p * n);
+        continue;
+      }
+      groups[p].run();
+      groups[p].last(totals + p * n);
+    }
+    const SumGroup<T, n> of_groups(totals);
+    sums[0] = before_group_;
+    of_groups.add_to(before_block_, sums + 1);
+    for (int64_t p = 0; p < parts && y; ++p) groups[p].store(sums + p * n, y + p * n * kSumGroup);
+    if (count < kSumBlock) return;
+    before_group_ = sums[kSumGroup];
+    const T block = of_groups.last();
+    levels_.push(&block, &before_block_);
+  }
+
   T before_group_ = kNothing<T>, before_block_ = kNothing<T>;
   SumLevels<T, true> levels_;  // of blocks, of groups of those, of segments, ...
 };
@@ -237,6 +314,7 @@ class LineSums<T> {
   using Segment = T;
   using Start = T;
   explicit LineSums(int64_t) {}
+  void reset() { total_ = 0; }
   template <int>
   void add(const T* x, T* y, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -305,9 +383,7 @@ class Cumsum {
   absl::Status run(const T* x, T* y, const KernelContext& context) const {
     const int64_t lanes = lines_.outer * lines_.inner, length = lines_.length;
     if (lanes * length == 0) return absl::OkStatus();
-    if (context.parallel.threads >= kSegmentThreads && lanes < context.parallel.threads &&
-        length > 2 * kSumSegment)
-      return run_by_segments(x, y, context);
+    if (lanes < context.parallel.threads && length > 2 * kSumSegment) return run_by_segments(x, y, context);
     // Lines side by side are summed together, in as many parts as there are threads for.
     const bool as_rows = lines_.inner > 1;
     const int64_t width = std::min(
@@ -315,10 +391,11 @@ class Cumsum {
     const int64_t parts = (lines_.inner + width - 1) / width, count = lines_.outer * parts;
     const int64_t together = std::max<int64_t>(1, kSumTask / (width * length));
     return for_tasks((count + together - 1) / together, context, [&](int64_t task) {
+      LineSums<T> sums(lines_.length);
       for (int64_t p = task * together; p < std::min((task + 1) * together, count); ++p) {
         const int64_t lane = p % parts * width, at = p / parts * length * lines_.inner + lane;
         const bool goes_on = as_rows ? add_rows(x + at, y + at, std::min(width, lines_.inner - lane), context)
-                                     : add_line(x + at, y + at, context);
+                                     : add_line(sums, x + at, y + at, context);
         if (!goes_on) return false;
       }
       return true;
@@ -351,8 +428,8 @@ class Cumsum {
     return true;
   }
 
-  bool add_line(const T* x, T* y, const KernelContext& context) const {
-    LineSums<T> sums(lines_.length);
+  bool add_line(LineSums<T>& sums, const T* x, T* y, const KernelContext& context) const {
+    sums.reset();
     for (int64_t i = 0; i < lines_.length; i += kSumTask) {
       if (context.cancelled()) return false;
       add_blocks(sums, x, y, i, std::min(i + kSumTask, lines_.length));
