@@ -36,13 +36,14 @@ inline constexpr double kExpm1Single[] = {
     0x1.0000000000000p-1, 0x1.555554d64ced3p-3, 0x1.5554f224ff184p-5, 0x1.1111cb21aeeaep-7,
     0x1.6d4110c24e02fp-10, 0x1.9fbdd2c328697p-13,
 };
-// kExp for |r| <= ln(2)/32, to 2^-29 of exp(r).
+// kExp for |r| <= ln(2)/8, to 2^-35 of exp(r).
 inline constexpr double kExpStep[] = {
-    0x1.00022169ce815p-1, 0x1.55563a3c36cbcp-3,
+    0x1.fffffdc5964cep-2, 0x1.5555577204523p-3, 0x1.5573a7bbca30ep-5, 0x1.1108a5ebba7f4p-7,
 };
-// (2^r - 1) / r for |r| <= 1/32, to 2^-29 of 2^r.
+// (2^r - 1) / r for |r| <= 1/8, to 2^-35 of 2^r.
 inline constexpr double kExp2Step[] = {
-    0x1.62e43001dc629p-1, 0x1.ebfff7ff7c92bp-3, 0x1.c6ac674daf486p-5,
+    0x1.62e42fef34594p-1, 0x1.ebfbddc847e3dp-3, 0x1.c6b0944ef3bafp-5, 0x1.3b46e99e61553p-7,
+    0x1.5d6ac3858dffep-10,
 };
 // (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
 inline constexpr double kLog[] = {
@@ -54,9 +55,10 @@ inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
 };
-// (log(1+f) - f) / f^2, -0.0371 <= f <= 1/16, to 2^-27 of the logarithm.
+// (log(1+f) - f) / f^2, |f| <= 9/128, to 2^-30 of the logarithm.
 inline constexpr double kLogStep[] = {
-    -0x1.fffff9f60e26dp-2, 0x1.555871ef779f4p-2, -0x1.0040ebc2913e5p-2, 0x1.86fadc255038ap-3,
+    -0x1.00000012f034bp-1, 0x1.5554ef3ff83e1p-2, -0x1.fffe42ebbbf5dp-3, 0x1.9ba0cc37fd041p-3,
+    -0x1.57cb2b0c0d94bp-3,
 };
 // as kLog, to 2^-58 of the logarithm, |s| <= 1/13.
 inline constexpr double kLogNear[] = {
@@ -68,10 +70,10 @@ inline constexpr double kLogNearTail[] = {
     0x1.9999999999e16p-2, 0x1.24924922b3477p-2, 0x1.c71c7ad04e5ddp-3, 0x1.7452f968af244p-3,
     0x1.40696b7846d33p-3,
 };
-// (log(1+f) - f + f^2/2) / f^3, -0.0371 <= f <= 1/16, to 2^-35 of the logarithm.
+// (log(1+f) - f + f^2/2) / f^3, |f| <= 9/128, to 2^-40 of the logarithm.
 inline constexpr double kLogCubic[] = {
-    0x1.55555553c60dcp-2, -0x1.fffffe5a74fbcp-3, 0x1.9999b12240884p-3, -0x1.5560fdfffa411p-3,
-    0x1.24b50298b7165p-3, -0x1.d7fb983653f2bp-4,
+    0x1.5555557f56e9ap-2, -0x1.00000053deb19p-2, 0x1.99980300dc29ap-3, -0x1.55531ca9dd223p-3,
+    0x1.26bdbf411f6fdp-3, -0x1.025ce0e8cb507p-3,
 };
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
 inline constexpr double kSin[] = {

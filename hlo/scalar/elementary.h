@@ -103,7 +103,7 @@ SplitPower split_power(Scalar x, double per, int steps);
 inline Scalar scale(Scalar x, const SplitPower& by) { return x * by.first * by.second; }
 
 // In f32: exp(x + low) = (step + rest) * 2^..., for |x| <= 110 and a `low` of a few units of x's last place;
-// 1 <= step < 2, |rest| <= step / 40. Good to 2^-28.
+// 1 <= step < 2, |rest| <= step / 11. Good to 2^-28.
 struct SteppedExp {
   Scalar step, rest;
   SplitPower power;

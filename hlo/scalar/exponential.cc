@@ -29,7 +29,7 @@ Scalar exp_rest(Sum r) {
 // ln(2) to 15 bits, so that its product with n is exact, and the rest.
 constexpr double kLn2TopSingle = 0x1.62e4p-1, kLn2RestSingle = 0x1.7f7d1cp-20;
 
-// The factor 2^(n mod 16 / 16) is looked up; `rest` is what the other adds to 1.
+// The factor 2^(n mod 4 / 4) is looked up; `rest` is what the other adds to 1.
 SteppedExp with_step(const SplitPower& power, Scalar rest) {
   const Scalar step = lookup(power.counted, kExpSteps);
   return {step, fma(step, rest, lookup(power.counted, kExpSteps + 1)), power};
@@ -42,8 +42,8 @@ Scalar exponential_f32(Scalar x) {
 
 Scalar exp2_f32(Scalar x0) {
   const Scalar x = limit(x0, -152, 130);
-  const SplitPower power = split_power(x, 16, 4);
-  const Scalar r = fma(power.n, -0x1p-4, x);
+  const SplitPower power = split_power(x, 4, 2);
+  const Scalar r = fma(power.n, -0.25, x);
   const SteppedExp e = with_step(power, r * polynomial(r, kExp2Step));
   return scale(e.step + e.rest, power);
 }
@@ -245,9 +245,9 @@ SplitPower split_power(Scalar x, double per, int steps) {
 }
 
 SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low) {
-  // ln(2) / 16 to 12 bits, so that its product with n is exact, and the rest.
-  constexpr double kStepTop = 0x1.62ep-5, kStepRest = 0x1.0bfbe8p-19;
-  const SplitPower power = split_power(x, 16 * kLog2e, 4);
+  // ln(2) / 4 to 12 bits, so that its product with n is exact, and the rest.
+  constexpr double kStepTop = 0x1.62ep-3, kStepRest = 0x1.0bfbe8p-17;
+  const SplitPower power = split_power(x, 4 * kLog2e, 2);
   const Scalar top = fma(power.n, -kStepTop, x);
   const Scalar r = fma(power.n, -kStepRest, low ? top + *low : top);
   return with_step(power, fma(r * r, polynomial(r, kExpStep), r));

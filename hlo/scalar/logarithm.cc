@@ -81,7 +81,7 @@ Scalar log_f64(Scalar x) {
   return with_log_specials(x, sum.hi + (sum.lo + rest));
 }
 
-// A positive normal v = m * 2^k with 11/16 <= m < 11/8, all in f32, so that a vector holds twice as many:
+// A positive normal v = m * 2^k with 21/32 <= m < 21/16, all in f32, so that a vector holds twice as many:
 // log(v) = k log(2) - log(c) + log(1 + f), where c is looked up and f = m c - 1 is exact. `base` is the first
 // two: its hi is exact, for the parts are multiples of 2^-16, and 0 or greater than f.
 struct LogSteps {
@@ -89,10 +89,10 @@ struct LogSteps {
   Sum base;
 };
 LogSteps log_steps(Scalar v, std::optional<Scalar> more = {}) {
-  const Scalar bits = to_bits(v), shifted = bits - 0x3f300000;
+  const Scalar bits = to_bits(v), shifted = bits - 0x3f280000;
   const Scalar power = shifted & constant_bits(bits, 0xff800000u), fraction = bits - power;
   const Scalar counted = convert_to(bitcast(shifted, DType::kS32) >> 23, DType::kF32);
-  const Scalar k = more ? counted + *more : counted, place = fraction >> 19, c = lookup(place, kLogSteps);
+  const Scalar k = more ? counted + *more : counted, place = shifted >> 20, c = lookup(place, kLogSteps);
   return {fma(bitcast(fraction, DType::kF32), c, -1),
           c,
           power,

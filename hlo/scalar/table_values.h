@@ -21,8 +21,8 @@ inline constexpr Pieces kTanhPieces = {0, 0x1.a2ce980000000p+0, 1.08, 0x1.23d6f8
 inline constexpr Pieces kErfPieces = {8, 0x1.e613720000000p+1, 1, 0x1.f9997a0000000p+1};
 inline constexpr Pieces kScaledErfcPieces = {16, 0x1.7b72580000000p+0, 1, 10.1};
 // The number of the first table of each kind.
-inline constexpr uint64_t kLogSteps = 24;  // c, -log(c) and the rest by the digits of 11/16 <= m < 11/8
-inline constexpr uint64_t kExpSteps = 27;  // 2^(i/16) and the rest
+inline constexpr uint64_t kLogSteps = 24;  // c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16
+inline constexpr uint64_t kExpSteps = 27;  // 2^(i/4) and the rest
 
 // clang-format off
 inline constexpr float kSingleTables[][16] = {
@@ -122,26 +122,26 @@ inline constexpr float kSingleTables[][16] = {
      0x1.27a166p-12F, 0x1.4cd56ep-14F, 0x1.b8b7e8p-16F, 0x1.4c6db8p-17F,
      0x1.7b4e94p-19F, 0x1.6c209ep-21F, 0x1.b750f2p-23F, 0x1.397e14p-24F,
      0x1.fa3518p-4F, 0x1.1abcfcp-4F, 0x1.43f7bcp-5F, 0x1.7c4696p-6F},
-    {0x1.000000p+0F, 0x1.d00000p-1F, 0x1.c00000p-1F, 0x1.a00000p-1F,
-     0x1.900000p-1F, 0x1.800000p-1F, 0x1.700000p+0F, 0x1.600000p+0F,
-     0x1.500000p+0F, 0x1.400000p+0F, 0x1.300000p+0F, 0x1.300000p+0F,
-     0x1.200000p+0F, 0x1.100000p+0F, 0x1.100000p+0F, 0x1.000000p+0F},
-    {0x0.0p+0F, 0x1.933000p-4F, 0x1.117800p-3F, 0x1.a94000p-3F,
-     0x1.f99000p-3F, 0x1.269800p-2F, -0x1.739c00p-2F, -0x1.461800p-2F,
-     -0x1.167400p-2F, -0x1.c90000p-3F, -0x1.5ff000p-3F, -0x1.5ff000p-3F,
-     -0x1.e27000p-4F, -0x1.f0a000p-5F, -0x1.f0a000p-5F, 0x0.0p+0F},
-    {0x0.0p+0F, 0x1.797566p-18F, 0x1.d044fcp-20F, -0x1.2c3752p-19F,
-     0x1.c6cb3cp-19F, -0x1.deecb2p-18F, -0x1.7f6bbep-18F, -0x1.78438cp-19F,
-     -0x1.cababap-18F, 0x1.070cacp-20F, -0x1.83853cp-18F, -0x1.83853cp-18F,
-     -0x1.db8abcp-22F, -0x1.86008cp-20F, -0x1.86008cp-20F, 0x0.0p+0F},
-    {0x1.000000p+0F, 0x1.0b5586p+0F, 0x1.172b84p+0F, 0x1.2387a6p+0F,
-     0x1.306fe0p+0F, 0x1.3dea64p+0F, 0x1.4bfdaep+0F, 0x1.5ab07ep+0F,
-     0x1.6a09e6p+0F, 0x1.7a1148p+0F, 0x1.8ace54p+0F, 0x1.9c4918p+0F,
-     0x1.ae89fap+0F, 0x1.c199bep+0F, 0x1.d5818ep+0F, 0x1.ea4afap+0F},
-    {0x0.0p+0F, 0x1.9f3122p-25F, -0x1.c15742p-27F, 0x1.ceac48p-25F,
-     0x1.4636e2p-25F, 0x1.824684p-25F, -0x1.593abcp-25F, -0x1.5bd5ecp-27F,
-     0x1.9fcef4p-26F, -0x1.829fd0p-25F, 0x1.15506ep-27F, 0x1.51f848p-27F,
-     -0x1.a94b14p-26F, -0x1.3d56b2p-27F, -0x1.822dbcp-27F, 0x1.52486cp-27F},
+    {0x1.700000p+0F, 0x1.500000p+0F, 0x1.400000p+0F, 0x1.200000p+0F,
+     0x1.100000p+0F, 0x1.000000p+0F, 0x1.c00000p-1F, 0x1.a00000p-1F,
+     0x1.700000p+0F, 0x1.500000p+0F, 0x1.400000p+0F, 0x1.200000p+0F,
+     0x1.100000p+0F, 0x1.000000p+0F, 0x1.c00000p-1F, 0x1.a00000p-1F},
+    {-0x1.739c00p-2F, -0x1.167400p-2F, -0x1.c90000p-3F, -0x1.e27000p-4F,
+     -0x1.f0a000p-5F, 0x0.0p+0F, 0x1.117800p-3F, 0x1.a94000p-3F,
+     -0x1.739c00p-2F, -0x1.167400p-2F, -0x1.c90000p-3F, -0x1.e27000p-4F,
+     -0x1.f0a000p-5F, 0x0.0p+0F, 0x1.117800p-3F, 0x1.a94000p-3F},
+    {-0x1.7f6bbep-18F, -0x1.cababap-18F, 0x1.070cacp-20F, -0x1.db8abcp-22F,
+     -0x1.86008cp-20F, 0x0.0p+0F, 0x1.d044fcp-20F, -0x1.2c3752p-19F,
+     -0x1.7f6bbep-18F, -0x1.cababap-18F, 0x1.070cacp-20F, -0x1.db8abcp-22F,
+     -0x1.86008cp-20F, 0x0.0p+0F, 0x1.d044fcp-20F, -0x1.2c3752p-19F},
+    {0x1.000000p+0F, 0x1.306fe0p+0F, 0x1.6a09e6p+0F, 0x1.ae89fap+0F,
+     0x1.000000p+0F, 0x1.306fe0p+0F, 0x1.6a09e6p+0F, 0x1.ae89fap+0F,
+     0x1.000000p+0F, 0x1.306fe0p+0F, 0x1.6a09e6p+0F, 0x1.ae89fap+0F,
+     0x1.000000p+0F, 0x1.306fe0p+0F, 0x1.6a09e6p+0F, 0x1.ae89fap+0F},
+    {0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F,
+     0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F,
+     0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F,
+     0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F},
 };
 // clang-format on
 

@@ -13,9 +13,10 @@ namespace {
 
 constexpr int64_t kPollElements = 65536;
 
-// Two vectors side by side fill the time that one of a long body waits for itself, and four where it is
-// longer still.
-constexpr size_t kLongestOfTwo = 76;
+// Vectors side by side fill the time that one of a long body waits for itself: with AVX-512's 32 registers
+// two do, and four where the body is longer still. With 16 registers it is the other way round, as the values
+// of four vectors of such a body are out in memory most of the time.
+constexpr size_t kMediumBody = 76;
 
 // The steps of a repeat wait for each other: vectors side by side fill the time, as long as their carried
 // values have registers.
@@ -61,13 +62,14 @@ unsigned single_lanes(const LoopKernel& kernel, unsigned vector_bits) {
   return static_cast<unsigned>(vector_bits / 8 / bytes);
 }
 
-unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
+unsigned side_by_side(const LoopKernel& kernel, bool is_long, bool many_registers) {
   if (!kernel.repeats.empty()) {
     size_t carried = 0;
     for (const Repeat& r : kernel.repeats) carried = std::max(carried, r.init.size());
     return carried <= kMostCarriedByFour && !is_long ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
   }
-  return !is_long ? 1 : kernel.body.size() <= kLongestOfTwo ? 2 : 4;
+  if (!is_long) return 1;
+  return (kernel.body.size() <= kMediumBody) == many_registers ? 2 : 4;
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ CpuWidths::CpuWidths(const LoopKernel& kernel, const Schedule& schedule, const T
       single(single_lanes(kernel, target.vector_bits)),
       lanes(schedule.lanes > 0
                 ? std::min(single, static_cast<unsigned>(schedule.lanes))
-                : std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
+                : std::max(single, std::min(side_by_side(kernel, is_long, masks) * single, kMostMasked))) {}
 
 bool CpuWidths::reads_masked(const LoopKernel& kernel, int dim) const {
   if (masks) return true;

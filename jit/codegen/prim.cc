@@ -8,6 +8,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -337,20 +338,40 @@ Value* PrimEmitter::emit_mul_high(DType t, Value* a, Value* b, unsigned lanes) {
                       b_.CreateLShr(mid2, half));
 }
 
-// Of up to 16 lanes of a vector; `lanes` is 8 or 16.
+namespace {
+
+// After how many numbers a table begins anew, if no fewer than four.
+unsigned period_of(const float* numbers) {
+  unsigned period = 4;
+  while (!std::equal(numbers + period, numbers + hlo::scalar::kTableSize, numbers)) period *= 2;
+  return period;
+}
+
+}  // namespace
+
+// Of up to 16 lanes of a vector; `lanes` is 8 or 16. On AVX2 choosing from four numbers, which stays within
+// 16 bytes, takes less than half the time of choosing from eight, and that less than half of choosing
+// from 16.
 Value* PrimEmitter::permute(const float* numbers, Value* place, unsigned lanes) {
+  const unsigned period = period_of(numbers);
   const auto half = [&](int from) {
     return llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers + from, 8));
   };
+  if (period == 4)
+    return b_.CreateIntrinsic(
+        lanes == 16 ? llvm::Intrinsic::x86_avx512_vpermilvar_ps_512
+                    : llvm::Intrinsic::x86_avx_vpermilvar_ps_256,
+        {}, {llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers, lanes)), place});
   if (lanes == 16)
     return b_.CreateIntrinsic(
         llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
         {llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers, 16)), place});
-  if (native_.x86_bits == 512)
-    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_256, {}, {half(0), place, half(8)});
   const auto picked = [&](int from) {
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {half(from), place});
   };
+  if (period == 8) return picked(0);
+  if (native_.x86_bits == 512)
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_256, {}, {half(0), place, half(8)});
   Value* second = b_.CreateICmpSLT(b_.CreateShl(place, int_constant(32, 28, 8)), int_constant(32, 0, 8));
   return b_.CreateSelect(second, picked(8), picked(0));
 }

@@ -2,6 +2,7 @@
 // interpreter.
 #include <catch2/catch.hpp>
 
+#include "hlo/scalar/tables.h"
 #include "tests/jit/kernel_util.h"
 
 using namespace lamina::jit;
@@ -18,19 +19,19 @@ std::vector<DType> part_types() {
 }
 
 // One kernel out[i] = prim(a[i], b[i], c[i]).
-LoopKernel prim_kernel(Prim prim, DType result, const std::vector<DType>& operands) {
+LoopKernel prim_kernel(Prim prim, DType result, const std::vector<DType>& operands, uint64_t imm) {
   KernelBuilder k(1, 0);
   KernelInstr instr{KernelOp::kPrim, prim, result};
   for (size_t i = 0; i < operands.size(); ++i)
     instr.operands[i] = k.load(k.access(k.buffer(operands[i]), {{0, true, 0}}));
-  instr.imm = prim == Prim::constant ? 1 : 0;
+  instr.imm = imm;
   const uint32_t value = k.add(instr);
   k.store(k.access(k.buffer(result, true), {{0, true, 0}}), value);
   return k.kernel;
 }
 
-void check(Prim prim, DType result, const std::vector<DType>& operands) {
-  const LoopKernel kernel = prim_kernel(prim, result, operands);
+void check(Prim prim, DType result, const std::vector<DType>& operands, uint64_t imm = 0) {
+  const LoopKernel kernel = prim_kernel(prim, result, operands, imm);
   if (!verify(kernel).ok()) return;
   constexpr int64_t kCount = 1003;
   std::mt19937_64 rng(7);
@@ -79,7 +80,9 @@ TEST_CASE("machine code of every primitive has the interpreter's bits", "[codege
       if (prim == Prim::select) {
         check(prim, t, {DType::kBool, t, t});
       } else if (prim == Prim::lookup) {
-        check(prim, t, {DType::kU32});
+        for (uint64_t i = 0; hlo::scalar::table(t, i) != nullptr; ++i) check(prim, t, {DType::kU32}, i);
+      } else if (prim == Prim::constant) {
+        check(prim, t, {}, 1);
       } else if (prim == Prim::convert || prim == Prim::bitcast) {
         for (DType to : part_types()) check(prim, to, {t});
       } else {

@@ -92,30 +92,27 @@ def pieces(f: Function, inverse: Function, start: str, unit: mp.mpf) -> list[lis
 
 
 def log_steps() -> list[list[float]]:
-    """By the first four digits of a fraction m, 11/16 <= m < 11/8: c of so few digits that m c - 1 has 24 and is at
-    most 1/16, and -log(c) as a multiple of 2^-16 and the rest. Beside 1, c is 1."""
+    """By the eighths, in the order of the bits, of 21/32 <= m < 21/16: c of so few digits that m c - 1 has 24, and
+    is no larger than 9/128; and -log(c) as a multiple of 2^-16 and the rest. About 1, c is 1."""
     rows: list[list[float]] = [[], [], []]
     for i in range(SIZE):
-        above, middle = i < 6, mp.mpf(2 * i + 1) / 32
-        step = 32 if above else 16
-        c = mp.nint(step / (1 + middle if above else (1 + middle) / 2)) / step
-        if i in (0, SIZE - 1):
-            c = mp.mpf(1)
-        top = mp.nint(-mp.log(c) * 2**16) / 2**16
-        for row, value in zip(rows, (c, top, -mp.log(c) - top)):
+        sixteenths = (23, 21, 20, 18, 17, 16, 14, 13)[i % 8]
+        log = -mp.log(mp.mpf(sixteenths) / 16)
+        top = mp.nint(log * 2**16) / 2**16
+        for row, value in zip(rows, (mp.mpf(sixteenths) / 16, top, log - top)):
             row.append(single(value))
     return rows
 
 
 def exp_steps() -> list[list[float]]:
-    """2^(i/16) and the rest."""
-    powers = [mp.mpf(2) ** (mp.mpf(i) / SIZE) for i in range(SIZE)]
+    """2^(i/4) and the rest."""
+    powers = [mp.mpf(2) ** (mp.mpf(i % 4) / 4) for i in range(SIZE)]
     return [[single(p) for p in powers], [single(p - single(p)) for p in powers]]
 
 
 TABLES = [
-    ("kLogSteps", "c, -log(c) and the rest by the digits of 11/16 <= m < 11/8", log_steps),
-    ("kExpSteps", "2^(i/16) and the rest", exp_steps),
+    ("kLogSteps", "c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16", log_steps),
+    ("kExpSteps", "2^(i/4) and the rest", exp_steps),
 ]
 # Name, f, its inverse, start, top.
 PIECES = [
