@@ -1,5 +1,6 @@
 #include "jit/codegen/cpu_choice.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Intrinsics.h>
@@ -14,7 +15,7 @@ namespace {
 
 // Elements that are gone over twice while they are in the first cache; most blocks hold no new extreme.
 constexpr int64_t kBlock = 2048;
-// Vectors whose extremes do not wait for each other.
+// Vectors whose extremes do not wait for each other, and that are searched together.
 constexpr unsigned kVectors = 4;
 // Elements of columns are asked for so many rows early: a part of a row is too short for the hardware to see.
 constexpr int64_t kRowsAhead = 16;
@@ -53,23 +54,31 @@ Value* CpuChoice::beats(Value* a, Value* b) {
 
 Value* CpuChoice::better(Value* a, Value* b) { return b_.CreateSelect(beats(a, b), a, b); }
 
+// NaNs seen, and those of two more vectors. Where there are no masks of bits, a mask that goes round a loop
+// has the width of the elements.
 Value* CpuChoice::either_nan(Value* nan, Value* a, Value* b) {
-  return is_float_ ? b_.CreateOr(nan, b_.CreateFCmpUNO(a, b)) : nan;
+  return is_float_ ? b_.CreateOr(nan, b_.CreateSExt(b_.CreateFCmpUNO(a, b), nan->getType())) : nan;
+}
+
+Value* CpuChoice::no_nan() {
+  auto* elements = llvm::cast<llvm::VectorType>(f_.prims().type(type_, width_));
+  Type* mask = f_.prims().type(DType::kBool, width_);
+  return llvm::Constant::getNullValue(is_float_ && !c_.widths.masks ? llvm::VectorType::getInteger(elements)
+                                                                    : mask);
 }
 
 // Where fewer elements are left than a vector takes, it takes some that were seen before.
-void CpuChoice::find_extreme(Block& block) {
+void CpuChoice::find_extreme(Row& row, Block& block) {
   const int64_t step = static_cast<int64_t>(kVectors) * width_;
   const auto ahead = [&](Value* i, unsigned k) { return b_.CreateAdd(i, f_.i64(k * width_)); };
-  Value* first = element(block.row, block.begin, width_);
+  Value* first = element(row, block.begin, width_);
   Values carried(kVectors, first);
-  carried.push_back(
-      either_nan(llvm::Constant::getNullValue(f_.prims().type(DType::kBool, width_)), first, first));
+  carried.push_back(either_nan(no_nan(), first, first));
   Value* whole = b_.CreateAdd(block.begin, b_.CreateAnd(b_.CreateSub(block.end, block.begin), f_.i64(-step)));
   carried = f_.loop(block.begin, whole, f_.i64(step), carried, [&](Value* i, const Values& before) {
     Values next = before;
     for (unsigned k = 0; k < kVectors; k += 2) {
-      Value *a = element(block.row, ahead(i, k), width_), *b = element(block.row, ahead(i, k + 1), width_);
+      Value *a = element(row, ahead(i, k), width_), *b = element(row, ahead(i, k + 1), width_);
       next[k] = better(a, before[k]);
       next[k + 1] = better(b, before[k + 1]);
       next[kVectors] = either_nan(next[kVectors], a, b);
@@ -78,7 +87,7 @@ void CpuChoice::find_extreme(Block& block) {
   });
   Value* last = b_.CreateSub(block.end, f_.i64(width_));
   carried = f_.loop(whole, block.end, f_.i64(width_), carried, [&](Value* i, const Values& before) {
-    Value* a = element(block.row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last), width_);
+    Value* a = element(row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last), width_);
     Values next = before;
     next[0] = better(a, before[0]);
     next[kVectors] = either_nan(before[kVectors], a, a);
@@ -92,34 +101,88 @@ void CpuChoice::find_extreme(Block& block) {
     extreme = better(b_.CreateShuffleVector(extreme, other), extreme);
   }
   block.extreme = b_.CreateExtractElement(extreme, uint64_t{0});
-  block.has_nan = is_float_ ? c_.lanes.any(carried[kVectors]) : b_.getFalse();
+  block.has_nan = is_float_ ? c_.lanes.any(b_.CreateIsNotNull(carried[kVectors])) : b_.getFalse();
 }
 
 // The first element that is the extreme, or NaN where there is one, and its position.
 Values CpuChoice::search(const Block& block) {
-  Value* last = b_.CreateSub(block.end, f_.i64(width_));
   Value* extreme = f_.splat(block.extreme, width_);
-  BasicBlock *before = b_.GetInsertBlock(), *look = f_.block("look"), *found = f_.block("found");
-  b_.CreateBr(look);
-  b_.SetInsertPoint(look);
+  const auto value_at = [&](Value* position) { return Values{element(block.row, position, 1), position}; };
+  const auto number = [&] {
+    return find(block, [&](Value* values) { return compare(Prim::eq, values, extreme); });
+  };
+  if (!is_float_) return value_at(number());
+  BasicBlock *nan = f_.block("nan"), *usual = f_.block("number"), *found = f_.block("found");
+  b_.CreateCondBr(block.has_nan, nan, usual);
+  b_.SetInsertPoint(nan);
+  Value* first_nan = find(block, [&](Value* values) { return compare(Prim::ne, values, values); });
+  nan = b_.GetInsertBlock();
+  b_.CreateBr(found);
+  b_.SetInsertPoint(usual);
+  Value* first_extreme = number();
+  usual = b_.GetInsertBlock();
+  b_.CreateBr(found);
+  b_.SetInsertPoint(found);
+  return value_at(f_.meet({{nan, {first_nan}}, {usual, {first_extreme}}})[0]);
+}
+
+// The position of the first element that `is` what is looked for; there is one.
+Value* CpuChoice::find(const Block& block, const std::function<Value*(Value* values)>& is) {
+  const int64_t step = static_cast<int64_t>(kVectors) * width_;
+  const auto first_of = [&](Value* mask, Value* from) {
+    const unsigned lanes = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
+    Value* bits = b_.CreateBitCast(mask, b_.getIntNTy(lanes));
+    Value* lane = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b_.getTrue());
+    return b_.CreateAdd(from, b_.CreateZExtOrTrunc(lane, b_.getInt64Ty()));
+  };
+  const auto found_in = [&](Value* mask) {
+    Value* bits = b_.CreateBitCast(mask, b_.getIntNTy(width_));
+    return b_.CreateIsNotNull(bits);
+  };
+  Value* whole = b_.CreateAdd(block.begin, b_.CreateAnd(b_.CreateSub(block.end, block.begin), f_.i64(-step)));
+  Value* last = b_.CreateSub(block.end, f_.i64(width_));
+  BasicBlock *before = b_.GetInsertBlock(), *next = f_.block("next"), *look = f_.block("look"),
+             *several = f_.block("several"), *rest = f_.block("rest"), *one = f_.block("one"),
+             *found = f_.block("found");
+  b_.CreateBr(next);
+  b_.SetInsertPoint(next);
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   i->addIncoming(block.begin, before);
-  Value* at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
-  Value* values = element(block.row, at, width_);
-  Value* is = compare(Prim::eq, values, extreme);
-  if (is_float_) is = b_.CreateSelect(f_.splat(block.has_nan, width_), compare(Prim::ne, values, values), is);
-  Value* bits = b_.CreateBitCast(is, b_.getIntNTy(width_));
-  i->addIncoming(b_.CreateAdd(i, f_.i64(width_)), b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpNE(bits, llvm::ConstantInt::get(bits->getType(), 0)), found, look);
+  b_.CreateCondBr(b_.CreateICmpSLT(i, whole), look, rest);
+  b_.SetInsertPoint(look);
+  Values masks;
+  Value* any = nullptr;
+  for (unsigned k = 0; k < kVectors; ++k) {
+    masks.push_back(is(element(block.row, b_.CreateAdd(i, f_.i64(k * width_)), width_)));
+    any = any ? b_.CreateOr(any, masks[k]) : masks[k];
+  }
+  i->addIncoming(b_.CreateAdd(i, f_.i64(step)), b_.GetInsertBlock());
+  b_.CreateCondBr(found_in(any), several, next);
+  b_.SetInsertPoint(several);
+  Value* among = first_of(llvm::concatenateVectors(b_, masks), i);
+  several = b_.GetInsertBlock();
+  b_.CreateBr(found);
+
+  b_.SetInsertPoint(rest);
+  llvm::PHINode* r = b_.CreatePHI(b_.getInt64Ty(), 2);
+  r->addIncoming(whole, next);
+  Value* at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, r, last);
+  Value* mask = is(element(block.row, at, width_));
+  r->addIncoming(b_.CreateAdd(r, f_.i64(width_)), b_.GetInsertBlock());
+  b_.CreateCondBr(found_in(mask), one, rest);
+  b_.SetInsertPoint(one);
+  Value* alone = first_of(mask, at);
+  one = b_.GetInsertBlock();
+  b_.CreateBr(found);
   b_.SetInsertPoint(found);
-  Value* lane =
-      b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateZExt(bits, b_.getInt64Ty()), b_.getTrue());
-  return {b_.CreateExtractElement(values, lane), b_.CreateAdd(at, lane)};
+  return f_.meet({{several, {among}}, {one, {alone}}})[0];
 }
 
 Values CpuChoice::row(const Values& indices, Value* count) {
   const int dim = kernel_.parallel_rank;
   Row row = c_.sections.begin(kernel_.body, dim, indices, {{}, {input_}});
+  Row read_once = c_.sections.begin(kernel_.body, dim, indices, {{}, {input_}});
+  c_.lanes.prefetch_along(read_once, dim, kBytesAhead / hlo::byte_size(type_));
   const Values none = {llvm::Constant::getNullValue(f_.prims().type(type_, 1)), f_.i64(-1)};
   const Values best =
       f_.loop(f_.i64(0), count, f_.i64(kBlock), none, [&](Value* begin, const Values& before) {
@@ -128,7 +191,7 @@ Values CpuChoice::row(const Values& indices, Value* count) {
             b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, f_.i64(kBlock)), count);
         begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin, b_.CreateSub(end, f_.i64(width_)));
         Block block{row, begin, end};
-        find_extreme(block);
+        find_extreme(read_once, block);
         Value* is_first = b_.CreateICmpSLT(before[1], f_.i64(0));
         Value* wins = beats(block.extreme, before[0]);
         if (is_float_) wins = b_.CreateSelect(block.has_nan, compare(Prim::eq, before[0], before[0]), wins);

@@ -3,6 +3,8 @@
 #ifndef LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 #define LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 
+#include <functional>
+
 #include "jit/codegen/cpu_schedule.h"
 #include "jit/kernel/choice.h"
 
@@ -34,8 +36,11 @@ class CpuChoice {
   llvm::Value* beats(llvm::Value* a, llvm::Value* b);
   llvm::Value* better(llvm::Value* a, llvm::Value* b);
   llvm::Value* either_nan(llvm::Value* nan, llvm::Value* a, llvm::Value* b);
-  void find_extreme(Block& block);
+  llvm::Value* no_nan();
+  // Reads the elements by way of `row`.
+  void find_extreme(Row& row, Block& block);
   Values search(const Block& block);
+  llvm::Value* find(const Block& block, const std::function<llvm::Value*(llvm::Value* values)>& is);
 
   CpuParts& c_;
   const LoopKernel& kernel_;

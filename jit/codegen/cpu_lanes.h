@@ -16,6 +16,9 @@ namespace lamina::jit::codegen {
 inline constexpr unsigned kMostMasked = 64;
 // The widest register of any target, in bytes.
 inline constexpr unsigned kStreamAlign = 64;
+// Long rows are asked for so many bytes early where what is done with their elements keeps the processor from
+// looking far ahead itself.
+inline constexpr int64_t kBytesAhead = 4096;
 
 class CpuLanes : public LaneOps {
  public:

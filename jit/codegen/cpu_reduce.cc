@@ -62,6 +62,7 @@ CpuTree::CpuTree(CpuParts& parts, int64_t row_elements)
   for (size_t v = 0; v < m; ++v) widest = std::max(widest, hlo::byte_size(type(v)));
   lanes_ = kReduceLaneBytes / widest;
   // No more than fit the registers, where that is free.
+  if (is_extreme()) lanes_ = std::min<int64_t>(lanes_, kExtremeVectors * width_);
   if (is_order_free(kernel_.reduction.combine)) lanes_ = std::min<int64_t>(lanes_, kMostRegisters * width_);
   for (size_t v = 0; v < m; ++v) {
     offsets_.push_back(bytes_);
@@ -70,6 +71,23 @@ CpuTree::CpuTree(CpuParts& parts, int64_t row_elements)
   make_combine_rows();
   make_fold_rows();
   make_push();
+}
+
+bool CpuTree::is_extreme() const {
+  const hlo::ScalarProgram& combine = kernel_.reduction.combine;
+  if (combine.inputs.size() != 2 || combine.code.size() != 1) return false;
+  return combine.code[0].prim == Prim::maximum || combine.code[0].prim == Prim::minimum;
+}
+
+Values CpuTree::combine_all(const std::vector<Values>& elements, unsigned n) {
+  if (is_extreme()) {
+    Values values;
+    for (const Values& e : elements) values.push_back(e[0]);
+    return {prim_.emit_extremes(kernel_.reduction.combine.code[0].prim, type(0), values, n)};
+  }
+  Values all = elements[0];
+  for (size_t i = 1; i < elements.size(); ++i) all = combine(all, elements[i], n);
+  return all;
 }
 
 Value* CpuTree::new_level() {
@@ -181,12 +199,11 @@ void CpuTree::accumulate(const std::vector<Values>& elements, Value* lane, Value
     addresses.push_back(address(levels_[0], v, lane, column));
     before.push_back(load(addresses[v], v, n));
   }
-  Values a = before;
-  for (size_t e = 0; e < elements.size(); ++e) {
-    a = combine(a, elements[e], n);
-    for (unsigned v = 0; e == 0 && v < size(); ++v)
-      a[v] = b_.CreateSelect(f_.splat(first, n), elements[e][v], a[v]);
-  }
+  Values a = is_extreme() ? before : combine(before, elements[0], n);
+  for (unsigned v = 0; v < size(); ++v) a[v] = b_.CreateSelect(f_.splat(first, n), elements[0][v], a[v]);
+  std::vector<Values> in_turn = {a};
+  in_turn.insert(in_turn.end(), elements.begin() + (is_extreme() ? 0 : 1), elements.end());
+  a = combine_all(in_turn, n);
   for (unsigned v = 0; v < size(); ++v) {
     if (n > 1 && c_.lanes.on()) a[v] = b_.CreateSelect(c_.lanes.on(), a[v], before[v]);
     store(a[v], addresses[v], v, n);

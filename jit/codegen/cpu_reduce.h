@@ -15,6 +15,8 @@ namespace lamina::jit::codegen {
 
 // Lanes of the tree stay in registers where they fit in so many vectors.
 inline constexpr size_t kMostRegisters = 8;
+// Of extremes there are so many vectors of lanes, and so many elements of each are looked at together.
+inline constexpr int64_t kExtremeVectors = 4, kExtremesTogether = 4;
 
 class CpuReduction {
  public:
@@ -45,6 +47,10 @@ class CpuTree {
   llvm::Value* load(llvm::Value* address, unsigned v, unsigned n);
   void store(llvm::Value* value, llvm::Value* address, unsigned v, unsigned n);
   Values combine(const Values& a, const Values& e, unsigned n) { return sections_.combine(a, e, n); }
+  // Whether a maximum or a minimum is looked for: in any order, and of the same elements again and again.
+  bool is_extreme() const;
+  // Several, one after the other.
+  Values combine_all(const std::vector<Values>& elements, unsigned n);
 
   // The reduced values at an index of a row.
   Values elements(Row& row, llvm::Value* index, unsigned n);

@@ -39,6 +39,9 @@ constexpr int64_t kSegmentsTogether = 3;
 // larger than the first cache.
 constexpr int64_t kDenseTogether = 3, kMostDense = 128;
 
+// Rows of which the extremes of each column are looked for together.
+constexpr int64_t kExtremeRows = 8;
+
 // Elements of a vector of rows that are gone over before those of the next one.
 constexpr int64_t kChosenTogether = 8;
 
@@ -70,6 +73,8 @@ class Across : public CpuReduction {
     return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross;
   }
   bool in_registers() const { return is_repeated() && masked_; }
+  // Whether one lane of the tree is enough, and rows are read in the order in which they lie.
+  bool rows_in_turn() const { return is_repeated() && tree_.is_extreme(); }
   bool may_be_dense() const;
   bool loads(uint32_t access) const {
     return std::ranges::any_of(
@@ -90,6 +95,7 @@ class Across : public CpuReduction {
   void dense(const Block& block, Value* start, Value* count);
   void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
   void segments_together(const Block& block, Value* start, Value* count);
+  void extremes(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
   // Some vectors of columns of the block, all of whose lanes of the tree are gone over.
   struct Part {
@@ -240,14 +246,12 @@ void Across::dense(const Block& block, Value* start, Value* count) {
     return row;
   };
   const auto add = [&](std::vector<Row>& rows, Value* i, unsigned n, bool first) {
-    Values before, sum;
-    if (!first) before = sum = {tree_.load(at(i), 0, n)};
-    for (Row& row : rows) {
-      const Values element = tree_.elements(row, b_.CreateAdd(block.column, i), n);
-      sum = sum.empty() ? element : tree_.combine(sum, element, n);
-    }
-    if (Value* on = c_.lanes.on()) sum[0] = b_.CreateSelect(on, sum[0], before[0]);
-    tree_.store(sum[0], at(i), 0, n);
+    std::vector<Values> in_turn;
+    if (!first) in_turn.push_back({tree_.load(at(i), 0, n)});
+    for (Row& row : rows) in_turn.push_back(tree_.elements(row, b_.CreateAdd(block.column, i), n));
+    Value* all = tree_.combine_all(in_turn, n)[0];
+    if (Value* on = c_.lanes.on()) all = b_.CreateSelect(on, all, in_turn[0][0]);
+    tree_.store(all, at(i), 0, n);
   };
   const auto segments = [&](Value* e, int64_t together, bool first) {
     c_.lanes.poll_cancel();
@@ -401,6 +405,10 @@ Value* Across::chunk(const Block& block, Value* start, Value* count) {
     dense = b_.CreateAnd(is_dense(block), b_.CreateICmpSGE(count, f_.i64(tree_.lanes())));
     f_.if_then(dense, [&] { this->dense(block, start, count); });
   }
+  if (rows_in_turn()) {
+    f_.if_then(b_.CreateNot(dense), [&] { extremes(block, start, count); });
+    return f_.i64(1);
+  }
   if (in_registers()) {
     f_.if_then(b_.CreateNot(dense), [&] { lanes_in_registers(block, start, count); });
     return f_.i64(1);
@@ -440,6 +448,21 @@ void Across::accumulate_rows(const Block& block, const std::vector<Values>& redu
     for (Row& row : rows) elements.push_back(tree_.elements(row, i, n));
     tree_.accumulate(elements, lane, b_.CreateSub(i, block.column), first, n);
   });
+}
+
+// A chunk's `count` elements fold into row 0, a few rows at a time in their order.
+void Across::extremes(const Block& block, Value* start, Value* count) {
+  const auto add = [&](Value* from, Value* to, int64_t together) {
+    f_.loop(from, to, f_.i64(together), [&](Value* e) {
+      std::vector<Values> rows;
+      for (int64_t k = 0; k < together; ++k)
+        rows.push_back({b_.CreateAdd(start, b_.CreateAdd(e, f_.i64(k)))});
+      accumulate_rows(block, rows, f_.i64(0), b_.CreateICmpEQ(e, f_.i64(0)));
+    });
+  };
+  Value* rest = b_.CreateAnd(count, f_.i64(-kExtremeRows));
+  add(f_.i64(0), rest, kExtremeRows);
+  add(rest, count, 1);
 }
 
 // The first `count` elements of a chunk, a whole number of kSegmentsTogether segments.

@@ -67,11 +67,13 @@ class Along : public CpuReduction {
   bool lanes_fit_registers() const;
   bool stays_in_registers() const;
   bool is_peeled() const;
+  Row row_of(const Values& indices);
   Values in_registers(const Values& indices, Value* start, Value* count);
   Values peeled(const Values& indices, Value* start, Value* count);
   Values partial_segment(Value* begin, Value* left, Values& lanes, const ElementsAt& elements_at,
                          const Take& take);
   Values whole_segments(Value* begin, Value* end, const Values& lanes, const ElementsAt& elements_at);
+  Values add_segments(Value* begin, int64_t count, const Values& lanes, const ElementsAt& elements_at);
   // By way of memory.
   void add_runs(Values indices, Value* start, Value* count);
   void add_run(const Values& indices, Value* column, Value* position, Value* end);
@@ -207,11 +209,17 @@ bool Along::lanes_fit_registers() const {
   return vectors_ * tree_.size() <= kMostRegisters && vectors_ * kernel_.body.size() <= kMostUnrolled;
 }
 
+Row Along::row_of(const Values& indices) {
+  Row row = c_.sections.begin(kernel_.body, last_, indices, {{}, kernel_.reduction.inputs});
+  c_.lanes.prefetch_along(row, last_, kBytesAhead / hlo::byte_size(tree_.type(0)));
+  return row;
+}
+
 // A chunk whose reduced index is that of one dimension, the L lanes in registers throughout. A segment is L
 // elements: the first, and one that is not whole, take masked vectors, as many as they have elements for.
 Values Along::in_registers(const Values& indices, Value* start, Value* count) {
   const unsigned m = tree_.size();
-  Row row = c_.sections.begin(kernel_.body, last_, indices, {{}, kernel_.reduction.inputs});
+  Row row = row_of(indices);
   const auto elements_at = [&](Value* x) { return tree_.elements(row, b_.CreateAdd(start, x), width_); };
   BasicBlock *before = b_.GetInsertBlock(), *segment = f_.block("segment"), *filled = f_.block("filled"),
              *done = f_.block("run_done");
@@ -331,10 +339,12 @@ Values Along::fold_short(Row& row, size_t k, size_t step) {
 // The same as in_registers, with code of its own for the first segment.
 Values Along::peeled(const Values& indices, Value* start, Value* count) {
   const unsigned m = tree_.size();
-  Row row = c_.sections.begin(kernel_.body, last_, indices, {{}, kernel_.reduction.inputs});
+  Row row = row_of(indices);
   const auto elements_at = [&](Value* x) { return tree_.elements(row, b_.CreateAdd(start, x), width_); };
   Value* is_short = b_.CreateICmpSLT(count, f_.i64(tree_.lanes()));
   Value* end = b_.CreateAnd(count, f_.i64(-tree_.lanes()));
+  // Of extremes what is left is also in a segment that begins earlier.
+  Value* left = tree_.is_extreme() ? b_.CreateSelect(is_short, count, f_.i64(0)) : b_.CreateSub(count, end);
   BasicBlock* before = b_.GetInsertBlock();
   BasicBlock* whole = f_.block("whole");
   BasicBlock* rest = f_.block("rest");
@@ -346,6 +356,8 @@ Values Along::peeled(const Values& indices, Value* start, Value* count) {
     lanes.insert(lanes.end(), e.begin(), e.end());
   }
   lanes = whole_segments(f_.i64(tree_.lanes()), end, lanes, elements_at);
+  if (tree_.is_extreme())
+    lanes = add_segments(b_.CreateSub(count, f_.i64(tree_.lanes())), 1, lanes, elements_at);
   whole = b_.GetInsertBlock();
   b_.CreateBr(rest);
   b_.SetInsertPoint(rest);
@@ -353,7 +365,7 @@ Values Along::peeled(const Values& indices, Value* start, Value* count) {
   for (Value* lane : lanes) none.push_back(llvm::Constant::getNullValue(lane->getType()));
   lanes = f_.meet({{whole, lanes}, {before, none}});
   Value* first = f_.splat(is_short, width_);
-  return partial_segment(end, b_.CreateSub(count, end), lanes, elements_at, [&](unsigned k, const Values& e) {
+  return partial_segment(end, left, lanes, elements_at, [&](unsigned k, const Values& e) {
     const Values a(lanes.begin() + k * m, lanes.begin() + (k + 1) * m);
     const Values r = tree_.combine(a, e, width_);
     for (unsigned v = 0; v < m; ++v)
@@ -363,16 +375,29 @@ Values Along::peeled(const Values& indices, Value* start, Value* count) {
 
 // Segments in which every lane has an element and held one before.
 Values Along::whole_segments(Value* begin, Value* end, const Values& lanes, const ElementsAt& elements_at) {
+  const auto add = [&](Value* from, Value* to, int64_t together, const Values& before) {
+    return f_.loop(from, to, f_.i64(together * tree_.lanes()), before,
+                   [&](Value* x, const Values& a) { return add_segments(x, together, a, elements_at); });
+  };
+  if (!tree_.is_extreme()) return add(begin, end, 1, lanes);
+  Value* together = b_.CreateAnd(b_.CreateSub(end, begin), f_.i64(-kExtremesTogether * tree_.lanes()));
+  Value* rest = b_.CreateAdd(begin, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, together, f_.i64(0)));
+  return add(rest, end, 1, add(begin, rest, kExtremesTogether, lanes));
+}
+
+// One of them, or several of extremes, whose elements may go to any lanes.
+Values Along::add_segments(Value* begin, int64_t count, const Values& lanes, const ElementsAt& elements_at) {
   const unsigned m = tree_.size();
-  return f_.loop(begin, end, f_.i64(tree_.lanes()), lanes, [&](Value* x, const Values& a) {
-    Values next;
-    for (size_t k = 0; k < a.size() / m; ++k) {
-      const Values e = elements_at(b_.CreateAdd(x, f_.i64(static_cast<int64_t>(k) * width_)));
-      const Values r = tree_.combine(Values(a.begin() + k * m, a.begin() + (k + 1) * m), e, width_);
-      next.insert(next.end(), r.begin(), r.end());
-    }
-    return next;
-  });
+  Values next;
+  int64_t at = 0;
+  for (size_t k = 0; k < lanes.size() / m; ++k) {
+    std::vector<Values> in_turn = {Values(lanes.begin() + k * m, lanes.begin() + (k + 1) * m)};
+    for (int64_t s = 0; s < count; ++s, at += width_)
+      in_turn.push_back(elements_at(b_.CreateAdd(begin, f_.i64(at))));
+    const Values r = tree_.combine_all(in_turn, width_);
+    next.insert(next.end(), r.begin(), r.end());
+  }
+  return next;
 }
 
 // The elements [start, start + count) of the reduced index to the lanes in memory, run by run of the last

@@ -65,6 +65,10 @@ Constant* PrimEmitter::int_constant(unsigned width, uint64_t value, unsigned lan
   return llvm::ConstantInt::get(int_type(width, lanes), value);
 }
 
+Constant* PrimEmitter::nan(DType t, unsigned lanes) const {
+  return constant(t, t == DType::kF32 ? 0x7fc00000 : 0x7ff8000000000000, lanes);
+}
+
 Constant* PrimEmitter::constant(DType t, uint64_t bits, unsigned lanes) const {
   if (t == DType::kF32)
     return llvm::ConstantFP::get(
@@ -162,10 +166,18 @@ Value* PrimEmitter::by_parts(llvm::ArrayRef<Value*> operands, unsigned at_once, 
   return all;
 }
 
+bool PrimEmitter::has_range(DType t, unsigned lanes) const {
+  const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
+  return native_.x86_bits == 512 && bits >= 128 && (bits & (bits - 1)) == 0;
+}
+
 // The greater or the smaller of two numbers, where -0 is below +0; of a NaN and a number the number
-// (AVX512-DQ's VRANGE, whose immediate is the operation and where the sign comes from). `lanes` fill a
-// register.
+// (AVX512-DQ's VRANGE, whose immediate is the operation and where the sign comes from).
 Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
+  if (const auto at_once = static_cast<unsigned>(64 / byte_size(t)); lanes > at_once)
+    return by_parts({a, b}, at_once, [&](llvm::ArrayRef<Value*> parts) {
+      return emit_range(largest, t, parts[0], parts[1], at_once);
+    });
   constexpr int kCompared = 1 << 2, kCurrentRounding = 4;
   const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
   const bool single = t == DType::kF32;
@@ -185,16 +197,9 @@ Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsign
 Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
   if (native_.nan_limits && t == DType::kF32)
     return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
-  constexpr uint64_t kNan32 = 0x7fc00000, kNan64 = 0x7ff8000000000000;
-  Constant* nan = constant(t, t == DType::kF32 ? kNan32 : kNan64, lanes);
-  const auto all_bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
-  if (native_.x86_bits == 512 && all_bits >= 128 && (all_bits & (all_bits - 1)) == 0) {
-    const unsigned at_once = std::min(lanes, static_cast<unsigned>(64 / byte_size(t)));
-    Value* found = by_parts({a, b}, at_once, [&](llvm::ArrayRef<Value*> parts) {
-      return emit_range(largest, t, parts[0], parts[1], at_once);
-    });
-    return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, found);
-  }
+  Constant* nan = this->nan(t, lanes);
+  if (has_range(t, lanes))
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, emit_range(largest, t, a, b, lanes));
   Type* bits = int_type(register_width(t), lanes);
   Value *below = largest ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOLT(b, a),
         *above = largest ? b_.CreateFCmpOLT(b, a) : b_.CreateFCmpOLT(a, b);
@@ -203,6 +208,42 @@ Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsi
   Value* both =
       b_.CreateBitCast(largest ? b_.CreateAnd(first, second) : b_.CreateOr(first, second), type(t, lanes));
   return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, both);
+}
+
+// NaN is asked for two at a time, and passed over by the comparisons. These keep the first of equal zeros:
+// the greatest is -0 where all values have its sign, the smallest where one has.
+Value* PrimEmitter::emit_extremes(Prim prim, DType t, llvm::ArrayRef<Value*> values, unsigned lanes) {
+  const bool largest = prim == Prim::maximum;
+  Value* found = values[0];
+  if (!is_float(t) || values.size() == 2 || native_.nan_limits) {
+    for (Value* v : values.drop_front()) {
+      const TypedValue two[] = {{found, t}, {v, t}};
+      found = emit(prim, t, two, 0, lanes);
+    }
+    return found;
+  }
+  Value* has_nan = nullptr;
+  for (size_t i = 0; i < values.size(); i += 2) {
+    Value* one = b_.CreateFCmpUNO(values[i], values[std::min(i + 1, values.size() - 1)]);
+    has_nan = has_nan ? b_.CreateOr(has_nan, one) : one;
+  }
+  if (has_range(t, lanes)) {
+    for (Value* v : values.drop_front()) found = emit_range(largest, t, found, v, lanes);
+  } else {
+    Type* const bits = int_type(register_width(t), lanes);
+    Value* signs = b_.CreateBitCast(found, bits);
+    for (Value* v : values.drop_front()) {
+      found = b_.CreateSelect(largest ? b_.CreateFCmpOGT(v, found) : b_.CreateFCmpOLT(v, found), v, found);
+      Value* own = b_.CreateBitCast(v, bits);
+      signs = largest ? b_.CreateAnd(signs, own) : b_.CreateOr(signs, own);
+    }
+    Constant* sign = int_constant(register_width(t), uint64_t{1} << (register_width(t) - 1), lanes);
+    found = b_.CreateBitCast(found, bits);
+    found = largest ? b_.CreateAnd(found, b_.CreateOr(signs, b_.CreateNot(sign)))
+                    : b_.CreateOr(found, b_.CreateAnd(signs, sign));
+    found = b_.CreateBitCast(found, type(t, lanes));
+  }
+  return b_.CreateSelect(has_nan, nan(t, lanes), found);
 }
 
 // x limited by a constant, x > c ? c : x or x < c ? c : x; null for anything else. Of zeros the sign would

@@ -47,14 +47,18 @@ class PrimEmitter {
   llvm::Constant* constant(DType t, uint64_t bits, unsigned lanes) const;
   llvm::Constant* int_constant(unsigned width, uint64_t value, unsigned lanes) const;
   llvm::Value* emit(Prim prim, DType result, const TypedValue* operands, uint64_t imm, unsigned lanes);
+  // The maximum or minimum of several values, two at least: fewer instructions than one after the other.
+  llvm::Value* emit_extremes(Prim prim, DType t, llvm::ArrayRef<llvm::Value*> values, unsigned lanes);
 
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
+  llvm::Constant* nan(DType t, unsigned lanes) const;
   llvm::Value* emit_limit(llvm::Value* p, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_extreme(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   // f of parts of the operands, of `at_once` lanes each.
   using OfPart = std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*> parts)>;
   llvm::Value* by_parts(llvm::ArrayRef<llvm::Value*> operands, unsigned at_once, const OfPart& f);
+  bool has_range(DType t, unsigned lanes) const;
   llvm::Value* emit_range(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);

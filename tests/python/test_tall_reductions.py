@@ -34,3 +34,50 @@ def test_columns_as_rows(name: str, dtype: str) -> None:
             assert np.asarray(down(x, w)).tobytes() == np.asarray(along(turned, w)).tobytes(), message
             if columns > 1:
                 assert np.asarray(part(x)).tobytes() == np.asarray(part_along(turned)).tobytes(), message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_zeros_and_nans(name: str, dtype: str) -> None:
+    """NaN where there is one; of zeros alone the greatest is +0 where there is one, and the smallest -0."""
+    reduce = getattr(lnp, name)
+    along, down = lm.jit(lambda x: reduce(x, 1)), lm.jit(lambda x: reduce(x, 0))
+    rng = np.random.default_rng(5)
+    for length in (1, 7, 31, 33, 50, 64, 65, 100, 159, 300, 1000, 17_000):
+        count = 40
+        rare, usual = (0.0, -0.0) if name == "max" else (-0.0, 0.0)
+        x = np.full((count, length), usual, dtype)
+        places = rng.integers(0, length, count)
+        x[np.arange(0, 10), places[:10]] = rare
+        x[np.arange(10, 20), places[10:20]] = np.nan
+        x[20:30] = rng.standard_normal((10, length))
+        x[np.arange(25, 30), places[25:30]] = np.nan
+        x[30:35] = -np.abs(x[20:25]) if name == "max" else np.abs(x[20:25])
+        x[np.arange(30, 35), places[30:35]] = usual
+        want = getattr(np, name)(x, 1)
+        zeros = want == 0
+        signs = np.signbit(x).all(1) if name == "max" else (np.signbit(x) & (x == 0)).any(1)
+        want[zeros] = np.where(signs[zeros], -0.0, 0.0)
+        for got in (along(x), down(np.ascontiguousarray(x.T)), down(np.tile(x.T, (1, 8)))[:count]):
+            np.testing.assert_array_equal(np.asarray(got), want, err_msg=f"{length} elements")
+            assert np.array_equal(np.signbit(np.asarray(got)[zeros]), np.signbit(want[zeros])), length
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_first_of_several_places(name: str, dtype: str) -> None:
+    choose = getattr(lnp, name)
+    along = lm.jit(lambda x: choose(x, 1))
+    rng = np.random.default_rng(5)
+    for length in (8, 31, 32, 33, 64, 100, 127, 160, 1000, 2048, 2049, 5000):
+        x = rng.integers(-3, 4, (60, length)).astype(dtype)
+        extreme = 5 if name == "argmax" else -5
+        x[np.arange(40), rng.integers(0, length, 40)] = extreme
+        x[np.arange(20), rng.integers(0, length, 20)] = extreme
+        if dtype.startswith("float"):
+            x[np.arange(10, 30), rng.integers(0, length, 20)] = np.nan
+            x[np.arange(5, 15), rng.integers(0, length, 10)] = np.nan
+            x[50:] = np.where(x[50:] > 0, 0.0, -0.0)
+        np.testing.assert_array_equal(
+            np.asarray(along(x)), getattr(np, name)(x, 1), err_msg=f"{length} elements"
+        )
