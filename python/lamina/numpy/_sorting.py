@@ -621,6 +621,35 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return linspace(select(flat, low - 0.5, low), select(flat, high + 0.5, high), int(bins) + 1)
 
 
+# Half the distance of 1 from the next number, of types whose numbers are enough to divide a range.
+_ROUNDING = {"float32": 2.0**-24, "float64": 2.0**-53}
+
+
+def _equal_parts(bins: Any, range: Any, count: int, dtype: str) -> tuple[float, float] | None:
+    """The lower end of `count` equal bins and how many are one unit, where these tell to a bin where elements lie."""
+    if range is None or dtype not in _ROUNDING or getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
+        return None
+    ends = [known(v) for v in range]
+    if None in [e if e is None else 0 for e in ends]:
+        return None
+    low, high = (float(v) for v in ends)
+    size = high - low
+    # Numbers far from the limits of the type, and edges many roundings apart.
+    if not 1e-30 < size < 1e30 or size / count < 128 * _ROUNDING[dtype] * max(abs(low), abs(high)):
+        return None
+    return low, count / size
+
+
+def _place_in_parts(t: Tensor, edges: Tensor, low: float, per_unit: float) -> Tensor:
+    """The bin of each element, past the end for what lies outside: the one that division says, or one beside it."""
+    n = edges.size - 1
+    place = e.clip(astype(e.clip((t - low) * per_unit, 0, n - 1), "int32"), 0, n - 1)
+    place = place - astype(compare(t, getitem(edges, place), "LT"), "int32")
+    place = place + astype(compare(t, getitem(edges, place + 1), "GE"), "int32")
+    inside = e.logical_and(compare(t, getitem(edges, 0), "GE"), compare(t, getitem(edges, -1), "LE"))
+    return select(inside, e.clip(place, 0, n - 1), n)
+
+
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -636,10 +665,14 @@ def histogram(
     if t.size == 0 or n == 0:
         counts = full_of(0, w.dtype.name, [n])
     else:
-        place = searchsorted(edges, t, "right") - 1
-        last = compare(t, getitem(edges, -1), "EQ")
-        # What lies outside goes to a place past the end, and is left out.
-        place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
+        parts = _equal_parts(bins, range, n, t.dtype.name)
+        if parts is not None:
+            place = _place_in_parts(t, edges, *parts)
+        else:
+            place = searchsorted(edges, t, "right") - 1
+            last = compare(t, getitem(edges, -1), "EQ")
+            # What lies outside goes to a place past the end, and is left out.
+            place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
         counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
     counts = astype(counts, edges.real.dtype) if weights is None else counts
     if density:
