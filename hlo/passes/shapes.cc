@@ -148,7 +148,31 @@ Value slice_row(Builder& b, const Node& n) {
   return {};
 }
 
-Value pad_row(Builder&, const Node& n) {
+// Padding of what is padded with the same number, as one; null if elements that the first takes away, or gaps
+// that the second makes in the padding of the first, are in the way.
+Value pad_of_pad(Builder& b, const Node& n) {
+  const Node& m = *first(n).node();
+  if (m.op() != Op::pad || m.operand(1) != n.operand(1)) return {};
+  constexpr int64_t kMost = int64_t{1} << 56;
+  Dims low = ints(m, Attr::edge_padding_low), high = ints(m, Attr::edge_padding_high),
+       inner = ints(m, Attr::interior_padding);
+  for (size_t d = 0; d < low.size(); ++d) {
+    const int64_t more_low = ints(n, Attr::edge_padding_low)[d],
+                  more_high = ints(n, Attr::edge_padding_high)[d],
+                  more_inner = ints(n, Attr::interior_padding)[d];
+    if (more_low == 0 && more_high == 0 && more_inner == 0) continue;
+    if (low[d] < 0 || high[d] < 0) return {};
+    if (more_inner != 0 && (low[d] != 0 || high[d] != 0 || inner[d] != 0)) return {};
+    if (std::max({low[d], high[d], std::abs(more_low), std::abs(more_high)}) > kMost) return {};
+    low[d] += more_low;
+    high[d] += more_high;
+    inner[d] += more_inner;
+  }
+  return b.pad(m.operand_value(0), n.operand_value(1), low, high, inner);
+}
+
+Value pad_row(Builder& b, const Node& n) {
+  if (const Value one = pad_of_pad(b, n)) return one;
   const Value x = first(n);
   if (x.type() != n.type()) return {};
   const Dims &low = ints(n, Attr::edge_padding_low), &inner = ints(n, Attr::interior_padding);
@@ -278,7 +302,7 @@ const RewriteRow kShapeRows[] = {
     {"transpose", Op::transpose, transpose_row},
     {"reverse", Op::reverse, reverse_row},
     {"slice", Op::slice, slice_row},
-    {"pad by nothing", Op::pad, pad_row},
+    {"pad by nothing or of a pad", Op::pad, pad_row},
     {"concatenate", Op::concatenate, concatenate_row},
     {"dynamic_slice at a known place or of one number", Op::dynamic_slice, dynamic_slice_row},
     {"windows side by side", Op::reduce_window, reduce_window_row},

@@ -52,6 +52,17 @@ void for_each_row(const BoxDim* dims, size_t rank, int64_t from, int64_t to, F&&
   }
 }
 
+// As memcpy, which takes more than ten times as long for pieces of some KB and more where the target is up to
+// 32 bytes ahead of the source within a page: some processors (Zen 3) store so before they load.
+inline void copy_contiguous(const std::byte* from, std::byte* to, int64_t bytes) {
+  constexpr uintptr_t kPage = 4096, kNear = 32;
+  constexpr int64_t kFast = 2048;
+  const uintptr_t ahead = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % kPage;
+  if (ahead > 0 && ahead < kNear)
+    for (; bytes > kFast; from += kFast, to += kFast, bytes -= kFast) std::memcpy(to, from, kFast);
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
 template <typename T>
 void copy_strided(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step) {
   for (int64_t i = 0; i < n; ++i)
@@ -62,7 +73,7 @@ void copy_strided(const std::byte* from, std::byte* to, int64_t n, int64_t from_
 inline void copy_row(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step,
                      int64_t width) {
   if (from_step == 1 && to_step == 1 && n > 1) {
-    std::memcpy(to, from, n * width);
+    copy_contiguous(from, to, n * width);
     return;
   }
   switch (width) {

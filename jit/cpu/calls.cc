@@ -153,7 +153,7 @@ class NativeStep final : public RowStep {
   std::vector<RowAccess> row_accesses() const override {
     std::vector<RowAccess> out;
     const auto access = [&](int slot, const hlo::Type& type, bool written) {
-      const bool by_rows = type.dims[0] == op_.leading;
+      const bool by_rows = !type.dims.empty() && type.dims[0] == op_.leading;
       const int64_t each = by_rows ? type.num_elements / op_.leading : type.num_elements;
       out.push_back({slot, written, by_rows ? each : 0, 0, each, type.num_elements, type.bytes()});
     };

@@ -77,7 +77,7 @@ class RowJoin {
       const int64_t from = std::max(begin, p.begin), to = std::min(end, p.begin + p.bytes);
       if (from >= to) continue;
       const auto* source = static_cast<const std::byte*>(in[p.operand]);
-      std::memcpy(target + row * row_bytes_ + from, source + row * p.bytes + from - p.begin, to - from);
+      copy_contiguous(source + row * p.bytes + from - p.begin, target + row * row_bytes_ + from, to - from);
     }
   }
 
@@ -90,7 +90,7 @@ class RowJoin {
       if (p.bytes % sizeof(uint32_t) == 0) return copy_elements<uint32_t>(from, to, rows, p.bytes);
       if (p.bytes % sizeof(uint16_t) == 0) return copy_elements<uint16_t>(from, to, rows, p.bytes);
     }
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * row_bytes_, from + r * p.bytes, p.bytes);
+    for (int64_t r = 0; r < rows; ++r) copy_contiguous(from + r * p.bytes, to + r * row_bytes_, p.bytes);
   }
 
   template <typename T>

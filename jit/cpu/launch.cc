@@ -425,11 +425,14 @@ hlo::Value stored(const cluster::FusionPlan& plan, hlo::Value v) {
 bool is_lone_move(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.anchors.size() != 1) return false;
   const hlo::Node& n = *group.anchors[0];
-  if (n.op() != hlo::Op::transpose && n.op() != hlo::Op::concatenate && n.op() != hlo::Op::gather)
+  if (n.op() != hlo::Op::transpose && n.op() != hlo::Op::concatenate && n.op() != hlo::Op::gather &&
+      n.op() != hlo::Op::pad)
     return false;
   for (size_t i = 0; i < n.operands().size(); ++i) {
     const hlo::Node* const source = stored(plan, n.operand_value(i)).node();
-    if (source->op() != hlo::Op::parameter && !plan.group_of.contains(source)) return false;
+    if (source->op() != hlo::Op::parameter && source->op() != hlo::Op::constant &&
+        !plan.group_of.contains(source))
+      return false;
   }
   return true;
 }

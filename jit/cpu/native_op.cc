@@ -21,6 +21,7 @@ constexpr Row kRows[] = {
     {hlo::Op::select_and_scatter, make_select_and_scatter},
     {hlo::Op::sort, make_sort},
     {hlo::Op::cumsum, make_cumsum},
+    {hlo::Op::pad, make_pad},
     {hlo::Op::rng_bit_generator, make_rng_bit_generator},
     {hlo::Op::scan, make_scan},
     {hlo::Op::transpose, make_transpose},

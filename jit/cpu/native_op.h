@@ -60,6 +60,8 @@ NativeOp make_scan(const hlo::Node& node);
 // Without `run` for functions of a user's own.
 NativeOp make_matrix_routine(const hlo::Node& node);
 NativeOp make_concatenate(const hlo::Node& node);
+// Without `run` where rows are short.
+NativeOp make_pad(const hlo::Node& node);
 // Without `run` where tiles bring nothing.
 NativeOp make_transpose(const hlo::Node& node);
 

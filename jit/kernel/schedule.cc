@@ -19,9 +19,7 @@ constexpr int64_t kFewParallel = 4;
 // Shorter sides make no tiles.
 constexpr int64_t kShortSide = 8;
 
-// Results of so many bytes are not in any cache when they are read, nor what they displace. Longer bodies
-// wait for their arithmetic and not for memory.
-constexpr int64_t kStreamedBytes = int64_t{32} << 20;
+// Longer bodies wait for their arithmetic and not for memory.
 constexpr size_t kMostStreamed = 24;
 
 // Longer rows fill several vectors; of fewer rows than this it makes no difference.

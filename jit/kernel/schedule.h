@@ -28,6 +28,9 @@ inline constexpr size_t kLongBody = 24;
 // columns. Reductions turn rows of at most so many elements.
 inline constexpr int64_t kTurnedColumns = 64, kMostTurnedRow = 32;
 
+// Results of so many bytes are not in any cache when they are read, nor what they displace.
+inline constexpr int64_t kStreamedBytes = int64_t{32} << 20;
+
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
   // Elements that lie side by side along another dimension than the lanes are read by tiles of the two.
