@@ -162,9 +162,9 @@ void lanes_cholesky(const Group& g) {
     Loaded<N> a(g, 0);
     Mask<Lanes<N>> positive;
     eliminate_symmetric(a, positive);
-    for (int64_t j = 0; j < a.columns; ++j)
-      for (int64_t i = 0; i < a.rows; ++i)
-        a.at(i, j) = i < j ? Lanes<N>{} : positive ? a.at(i, j) : Lanes<N>{} + kNaN;
+    if (any(!positive))
+      for (Lanes<N>& x : a.data) x = positive ? x : Lanes<N>{} + kNaN;
+    for (int64_t j = 1; j < a.columns; ++j) std::fill_n(a.column(j), j, Lanes<N>{});
     store<N>(g, 0, a);
   });
 }

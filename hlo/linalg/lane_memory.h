@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "hlo/linalg/lanes.h"
@@ -19,14 +20,24 @@ double* lane(Matrix<T>& m, int64_t l) {
   return reinterpret_cast<double*>(m.data.data()) + l;
 }
 
-// one(k, places) for the elements k ... k+N-1 of a matrix, which has at least N, with their places in a
-// matrix of columns. The last N may be some that have been before.
+// one(k, place) for the elements k ... k+N-1 of a matrix, which has at least N, with place(j), where element
+// k+j is in a matrix of columns. Some may be among elements that have been before.
 template <int N, typename One>
 void each_block(int64_t rows, int64_t columns, const One& one) {
+  if (columns == 1) std::swap(rows, columns);  // which lies as that one does
+  if (columns >= N) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; c += N) {
+        const int64_t begin = std::min(c, columns - N);
+        one(r * columns + begin, [first = begin * rows + r, rows](int64_t j) { return first + j * rows; });
+      }
+    return;
+  }
   const int64_t n = rows * columns;
-  int64_t r = 0, c = 0;
-  const auto block = [&](int64_t k) {
+  for (int64_t next = 0; next < n; next += N) {
+    const int64_t k = std::min(next, n - N);
     int64_t places[N];
+    int64_t r = k / columns, c = k % columns;
     for (int64_t& place : places) {
       place = c * rows + r;
       if (++c == columns) {
@@ -34,37 +45,65 @@ void each_block(int64_t rows, int64_t columns, const One& one) {
         ++r;
       }
     }
-    one(k, places);
-  };
-  int64_t k = 0;
-  for (; k + N <= n; k += N) block(k);
-  if (k == n) return;
-  r = (n - N) / columns;
-  c = (n - N) % columns;
-  block(n - N);
+    one(k, [&places](int64_t j) { return places[j]; });
+  }
 }
+
+// What rows of X are turned as: pairs of numbers of 64 bits change places by one instruction, of fewer bits
+// by two, and converting what is loaded costs nothing. Eight of 64 bits are a vector whose instructions fewer
+// ports have.
+template <int N, typename X>
+using TurnedRow = typename VectorOf<std::conditional_t<(N < 8), double, X>, N>::Type;
 
 // Matrices that begin at `from`.
 template <int N, typename X>
 void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
   using Row = typename VectorOf<X, N>::Type;
-  each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
-    Row v[N];
-    for (int l = 0; l < N; ++l) std::memcpy(&v[l], from[l] + k, sizeof(Row));
+  using Turned = TurnedRow<N, X>;
+  const std::array<const X*, N> first = from;
+  Lanes<N>* const to = m.data.data();
+  each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
+    Turned v[N];
+#pragma GCC unroll 8
+    for (int l = 0; l < N; ++l) {
+      Row row;
+      std::memcpy(&row, first[l] + k, sizeof(Row));
+      v[l] = __builtin_convertvector(row, Turned);
+    }
     transpose_vectors<N>(v);
-    for (int j = 0; j < N; ++j) m.data[places[j]] = __builtin_convertvector(v[j], Lanes<N>);
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) to[place(j)] = __builtin_convertvector(v[j], Lanes<N>);
   });
 }
 
 template <int N, typename X>
 void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
   using Row = typename VectorOf<X, N>::Type;
-  each_block<N>(m.rows, m.columns, [&](int64_t k, const int64_t* places) {
-    Row v[N];
-    for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(m.data[places[j]], Row);
-    transpose_vectors<N>(v);
-    for (int64_t l = 0; l < count; ++l) std::memcpy(to[l] + k, &v[l], sizeof(Row));
-  });
+  using Turned = TurnedRow<N, X>;
+  const std::array<X*, N> first = to;
+  const Lanes<N>* const from = m.data.data();
+  const auto blocks = [&](const auto& keep_block) {
+    each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
+      Turned v[N];
+#pragma GCC unroll 8
+      for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(from[place(j)], Turned);
+      transpose_vectors<N>(v);
+      keep_block(k, v);
+    });
+  };
+  const auto keep = [&](int64_t l, int64_t k, const Turned& turned) {
+    const Row row = __builtin_convertvector(turned, Row);
+    std::memcpy(first[l] + k, &row, sizeof(Row));
+  };
+  if (count == N)
+    blocks([&](int64_t k, const Turned* v) {
+#pragma GCC unroll 8
+      for (int l = 0; l < N; ++l) keep(l, k, v[l]);
+    });
+  else
+    blocks([&](int64_t k, const Turned* v) {
+      for (int64_t l = 0; l < count; ++l) keep(l, k, v[l]);
+    });
 }
 
 // The same for matrices of less than N elements, by way of rows that have room for N.
