@@ -254,18 +254,19 @@ SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low) {
 }
 
 Piece piece_at(const Pieces& pieces, Scalar a) {
-  const Scalar place = to_bits(fma(a, pieces.unit, pieces.start)) >> 21;
+  const Scalar place = to_bits(fma(a, pieces.unit, 1)) >> (23 - pieces.digits);
   const auto row = [&](uint64_t k) { return lookup(place, pieces.first + k); };
   const Scalar center = row(0), t = a - center;
-  Scalar slope = row(kPiecesTables - 1);
-  for (uint64_t k = kPiecesTables - 2; k >= 2; --k) slope = fma(slope, t, row(k));
+  Scalar slope = row(pieces.tables - 1);
+  for (uint64_t k = pieces.tables - 2; k >= 2; --k) slope = fma(slope, t, row(k));
   return {center, row(1), t, slope};
 }
 
 Scalar odd_piecewise(const Pieces& pieces, Scalar x) {
   const Scalar a = limit_above(abs(x), pieces.top);
   const Piece p = piece_at(pieces, a);
-  return with_sign_of(fma(p.t, p.slope, select(p.center == 0, a, p.value)), x);
+  const Scalar about_zero = bitcast(p.center, DType::kS32) < 0;
+  return with_sign_of(fma(p.t, p.slope, select(about_zero, a, p.value)), x);
 }
 
 Scalar scale_by_power(Scalar x, Scalar n) {

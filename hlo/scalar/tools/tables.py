@@ -12,7 +12,6 @@ import numpy
 from coefficients import fit_weighted
 
 SIZE = 16
-DEGREE = 6  # of the pieces
 SLACK = mp.mpf("1e-5")
 Function = Callable[[mp.mpf], mp.mpf]
 
@@ -21,14 +20,19 @@ def single(x: mp.mpf) -> float:
     return float(numpy.float32(float(x)))
 
 
-def places() -> list[tuple[mp.mpf, mp.mpf]]:
-    """Where 1 <= y < 16 lies when its exponent and its two highest digits are number i: four of equal length for
+def places(digits: int) -> list[tuple[mp.mpf, mp.mpf]]:
+    """Where 1 <= y < 16 lies when its exponent and its highest digits are number i: two or four of equal length for
     each power of two."""
-    out = []
-    for i in range(SIZE):
-        power, quarter = 2 ** (i // 4), mp.mpf(i % 4) / 4
-        out.append((power * (1 + quarter), power * (1 + quarter + mp.mpf("0.25"))))
+    out, parts = [], 2**digits
+    for i in range(4 * parts):
+        power, part = 2 ** (i // parts), mp.mpf(i % parts) / parts
+        out.append((power * (1 + part), power * (1 + part + mp.mpf(1) / parts)))
     return out
+
+
+def center(f: Function, low: mp.mpf, high: mp.mpf) -> mp.mpf:
+    """From where both ends are equally far in units of f there."""
+    return (low * f(high) + high * f(low)) / (f(low) + f(high))
 
 
 def exact_near(f: Function, middle: mp.mpf, inverse: Function | None = None) -> tuple[float, float]:
@@ -45,48 +49,51 @@ def exact_near(f: Function, middle: mp.mpf, inverse: Function | None = None) -> 
     return best[1], best[2]
 
 
-def piece(f: Function, x0: float, y0: float, low: mp.mpf, high: mp.mpf) -> list[float]:
+def piece(f: Function, x0: float, y0: float, low: mp.mpf, high: mp.mpf, degree: int) -> list[float]:
     wide = (high - low) * SLACK  # which piece a number beside a bound falls into is decided with a rounding
+    slope = single(mp.diff(f, x0))  # the other coefficients make up for what it loses to rounding
 
-    def slope(t: mp.mpf) -> mp.mpf:
-        return (f(x0 + t) - f(mp.mpf(x0))) / t
+    def rest(t: mp.mpf) -> mp.mpf:
+        return ((f(x0 + t) - f(mp.mpf(x0))) / t - slope) / t
 
-    return [
-        x0,
-        y0,
-        *map(
-            single,
-            fit_weighted(slope, low - wide - x0, high + wide - x0, DEGREE - 1, lambda t: t / f(x0 + t)),
-        ),
-    ]
+    fitted = fit_weighted(rest, low - wide - x0, high + wide - x0, degree - 2, lambda t: t * t / f(x0 + t))
+    return [x0, y0, slope, *map(single, fitted)]
 
 
 def by_place(columns: list[list[float]]) -> list[list[float]]:
-    """Rows by the lowest four bits of the exponent's last two and the two digits: 1 <= y < 2 come last."""
-    return [[columns[(i + 4) % SIZE][row] for i in range(SIZE)] for row in range(DEGREE + 2)]
+    """Rows by the exponent's last two bits and the digits: 1 <= y < 2 come last. Eight come twice."""
+    count = len(columns)
+    return [[columns[(i + count // 4) % count][row] for i in range(SIZE)] for row in range(len(columns[0]))]
 
 
 def any_pieces(f: Function, unit: mp.mpf) -> list[list[float]]:
-    """The same of any f, by the digits of y = a * unit + 1, and nothing special about 0."""
-    bounds = [((low - 1) / unit, (high - 1) / unit) for low, high in places()]
-    return by_place([piece(f, *exact_near(f, (low + high) / 2), low, high) for low, high in bounds])
+    """The same of any f, sixteen by the digits of y = a * unit + 1, and nothing special about 0."""
+    bounds = [((low - 1) / unit, (high - 1) / unit) for low, high in places(2)]
+    return by_place([piece(f, *exact_near(f, (low + high) / 2), low, high, 6) for low, high in bounds])
 
 
 def scaled_erfc(x: mp.mpf) -> mp.mpf:
     return mp.exp(x * x) * mp.erfc(x)
 
 
-def pieces(f: Function, inverse: Function, start: str, unit: mp.mpf) -> list[list[float]]:
-    """Of an odd f that grows to 1, by the digits of y = a * unit + start: rows of centers, of values there and of the
-    coefficients of (f(a) - value) / (a - center). In the first two places it is (f(a) - a) / a about 0."""
-    bounds = [((low - mp.mpf(start)) / unit, (high - mp.mpf(start)) / unit) for low, high in places()]
+def pieces(f: Function, inverse: Function, unit: mp.mpf) -> list[list[float]]:
+    """Of an odd f that grows to 1, eight by the digits of y = a * unit + 1: rows of centers, of values there and of the
+    coefficients of (f(a) - value) / (a - center). In the first two places it is (f(a) - a) / a about -0."""
+    degree = 8
+    bounds = [((low - 1) / unit, (high - 1) / unit) for low, high in places(1)]
     near = bounds[1][1]
     last = inverse(1 - mp.mpf(2) ** -23)  # where f is near 1 only few of its values are numbers of f32
-    central = fit_weighted(lambda a: f(a) / a - 1, SLACK, near * (1 + SLACK), DEGREE - 1, lambda a: a / f(a))
-    columns = [[0.0, 0.0, *map(single, central)]] * 2
+    central = fit_weighted(lambda a: f(a) / a - 1, SLACK, near * (1 + SLACK), degree - 1, lambda a: a / f(a))
+    columns = [[-0.0, 0.0, *map(single, central)]] * 2
     for low, high in bounds[2:]:
         columns.append(
-            piece(f, *exact_near(f, last if high > bounds[-1][0] else (low + high) / 2, inverse), low, high)
+            piece(
+                f,
+                *exact_near(f, last if high > bounds[-1][0] else center(f, low, high), inverse),
+                low,
+                high,
+                degree,
+            )
         )
     return by_place(columns)
 
@@ -114,10 +121,10 @@ TABLES = [
     ("kLogSteps", "c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16", log_steps),
     ("kExpSteps", "2^(i/4) and the rest", exp_steps),
 ]
-# Name, f, its inverse, start, top.
+# Name, f, its inverse, top, and y there.
 PIECES = [
-    ("kTanhPieces", mp.tanh, mp.atanh, "1.08", "9.12"),
-    ("kErfPieces", mp.erf, mp.erfinv, "1", "3.95"),
+    ("kTanhPieces", mp.tanh, mp.atanh, "9.12", 16),
+    ("kErfPieces", mp.erf, mp.erfinv, "3.95", 13),
 ]
 
 
@@ -130,27 +137,30 @@ def main() -> None:
 
 namespace lamina::hlo::scalar {
 
-// A function of 0 <= a <= top, cut into pieces by the four digits behind the first of y = a * unit + start,
-// 1 <= y < 16: two of its exponent and two of its fraction. The tables hold, for each piece, a center, the
-// function's value there, and the coefficients of (f(a) - value) / (a - center). Odd functions of |x| that grow to 1
-// are 1 beyond `top`; about 0, where center and value are 0, their coefficients are those of (f(a) - a) / a.
+// A function of 0 <= a <= top, cut into pieces by digits of y = a * unit + 1, 1 <= y < 16: two of its exponent and
+// the first one or two of its fraction. The tables hold, for each piece, a center, the function's value there, and
+// the coefficients of (f(a) - value) / (a - center). Odd functions of |x| that grow to 1 are 1 beyond `top`; about 0
+// their center is -0, the only one with a sign, and their coefficients are those of (f(a) - a) / a.
 struct Pieces {
-  uint64_t first;  // number of the table of centers
-  double unit, start, top;
+  uint64_t first, tables;  // number of the table of centers, and how many there are
+  int digits;              // of the fraction
+  double unit, top;
 };
-inline constexpr uint64_t kPiecesTables = 8;
 """)
     rows: list[list[float]] = []
-    for name, f, inverse, start, top in PIECES:
-        unit = mp.mpf(single((16 - mp.mpf(start)) / mp.mpf(top)))
-        limit = single(mp.mpf(top) * (1 - mp.mpf(2) ** -20))
+
+    def show(name: str, made: list[list[float]], digits: int, unit: mp.mpf, top: str) -> None:
         print(
-            f"inline constexpr Pieces {name} = {{{len(rows)}, {float(unit).hex()}, {start}, {limit.hex()}}};"
+            f"inline constexpr Pieces {name} = {{{len(rows)}, {len(made)}, {digits}, {float(unit).hex()}, {top}}};"
         )
-        rows += pieces(f, inverse, start, unit)
+        rows.extend(made)
+
+    for name, f, inverse, top, last in PIECES:
+        unit = mp.mpf(single((last - 1) / mp.mpf(top)))
+        limit = single(mp.mpf(top) * (1 - mp.mpf(2) ** -20))
+        show(name, pieces(f, inverse, unit), 1, unit, limit.hex())
     unit = mp.mpf(single(15 / mp.mpf("10.12")))
-    print(f"inline constexpr Pieces kScaledErfcPieces = {{{len(rows)}, {float(unit).hex()}, 1, 10.1}};")
-    rows += any_pieces(scaled_erfc, unit)
+    show("kScaledErfcPieces", any_pieces(scaled_erfc, unit), 2, unit, "10.1")
     print("// The number of the first table of each kind.")
     for name, meaning, made in TABLES:
         print(f"inline constexpr uint64_t {name} = {len(rows)};  // {meaning}")
