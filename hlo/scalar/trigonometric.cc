@@ -195,7 +195,7 @@ Scalar usual_sine_f32(Scalar a, int turn) {
   const Scalar count = fma(a, 2 / kPi, kRoundSingle), k = count - kRoundSingle;
   const Sum second = two_product(k, constant(k, -kHalfPiLowSingle));
   const Sum sum = two_sum(fma(k, -kHalfPi, a), second.hi);
-  const Scalar r = sum.hi, low = fma(k, -kHalfPiRestSingle, sum.lo + second.lo);
+  const Scalar r = sum.hi, low = sum.lo + fma(k, -kHalfPiRestSingle, second.lo);  // sum.lo comes last
   const Scalar quadrant = to_bits(count) + turn, z = r * r, half = z * 0.5;
   const Scalar sine = r + fma(r * z, polynomial(z, kSinSingle), fma(-low, half, low));
   const Sum top = fast_two_sum(constant(r, 1), -half);
