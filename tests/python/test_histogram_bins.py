@@ -38,3 +38,15 @@ def test_equal_bins_are_those_of_their_edges(bins: int, ends: tuple[float, float
         got = f(x, bins, ends) if f is lnp.histogram else f(x)
         np.testing.assert_array_equal(np.asarray(got[0]), want)
         np.testing.assert_array_equal(np.asarray(got[1]), edges)
+
+
+def test_boxes_of_equal_bins_are_those_of_their_edges() -> None:
+    points = np.random.default_rng(3).uniform(-1.5, 3.5, (5000, 2))
+    points[:3] = [[-1, 0], [1, 3], [np.nan, 1]]
+    ranges = [(-1.0, 1.0), (0.0, 3.0)]
+    want, edges = np.histogramdd(points[~np.isnan(points).any(1)], (5, 7), ranges)
+    for f in (lnp.histogramdd, lm.jit(lnp.histogramdd, static_argnums=(1, 2))):
+        got = f(points, (5, 7), tuple(ranges))
+        np.testing.assert_array_equal(np.asarray(got[0]), want)
+        for ours, theirs in zip(got[1], edges, strict=True):
+            np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-15, atol=1e-15)

@@ -15,6 +15,7 @@ from lamina.numpy._creation import *  # noqa: F403
 from lamina.numpy._dtypes import *  # noqa: F403
 from lamina.numpy._elementwise import *  # noqa: F403
 from lamina.numpy._grids import *  # noqa: F403
+from lamina.numpy._histograms import *  # noqa: F403
 from lamina.numpy._index_sets import *  # noqa: F403
 from lamina.numpy._linear import *  # noqa: F403
 from lamina.numpy._namespace import *  # noqa: F403

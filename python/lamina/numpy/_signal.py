@@ -1,14 +1,13 @@
-"""Windows, phases, bits and histograms of several dimensions."""
+"""Windows, phases and bits."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from lamina._core import Tensor
-from lamina._indexing import At, scalar
+from lamina._indexing import scalar
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import (
     canonical_axis,
@@ -24,13 +23,10 @@ from lamina.numpy._creation import arange, ones
 from lamina.numpy._elementwise import absolute, logical_and, nextafter
 from lamina.numpy._padding import pad
 from lamina.numpy._reductions import cumsum, diff
-from lamina.numpy._shape import concatenate, expand_dims, moveaxis, ravel, reshape, stack
-from lamina.numpy._sorting import histogram_bin_edges, searchsorted
+from lamina.numpy._shape import moveaxis, ravel, reshape
 
 __all__ = [
     "bartlett",
-    "histogram2d",
-    "histogramdd",
     "i0",
     "kaiser",
     "packbits",
@@ -124,60 +120,3 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
         size = out.shape[-1]
         out = out[..., :count] if count <= size else pad(out, [(0, 0)] * (t.ndim - 1) + [(0, count - size)])
     return moveaxis(out, -1, d)
-
-
-def histogramdd(
-    sample: Any,
-    bins: Any = 10,
-    range: Sequence[Any] | None = None,
-    density: bool = False,
-    weights: Any = None,
-) -> tuple[Tensor, list[Tensor]]:
-    """(counts, edges per dimension) of points [n, d]: how many, or what weight, lie in each box; counts are floats.
-
-    `bins`: a number, or per dimension a number or its edges. `range`: (low, high) or None per dimension.
-    """
-    points = (
-        stack([to_tensor(s) for s in sample], -1) if isinstance(sample, (list, tuple)) else to_tensor(sample)
-    )
-    if points.ndim != 2:
-        raise ValueError(f"histogramdd needs points of shape [n, d], not {points.shape}")
-    points, dims = inexact(points), points.shape[1]
-    per = list(bins) if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) else [bins] * dims
-    if len(per) != dims:
-        raise ValueError(f"histogramdd: bins for {len(per)} of {dims} dimensions")
-    limits = [None] * dims if range is None else list(range)
-    edges, place, inside = [], None, None
-    for d, (b, limit) in enumerate(zip(per, limits)):
-        x = points[:, d]
-        e = astype(histogram_bin_edges(x, b, limit), points.dtype)
-        n = e.size - 1
-        at = searchsorted(e, x, "right") - 1
-        at = select(compare(x, e[-1], "EQ"), n - 1, at)
-        ok = logical_and(compare(at, 0, "GE"), compare(at, n, "LT"))
-        inside = ok if inside is None else logical_and(inside, ok)
-        place = at if place is None else place * n + at
-        edges.append(e)
-    shape = [e.size - 1 for e in edges]
-    w = full_of(1, "int32", [points.shape[0]]) if weights is None else inexact(ravel(weights))
-    cells = math.prod(shape)
-    counts = At(full_of(0, w.dtype.name, [cells]))[select(inside, place, cells)].add(w, mode="drop")
-    counts = reshape(counts if weights is not None else astype(counts, points.real.dtype), shape)
-    if density:
-        total = counts.sum()
-        for d, e in enumerate(edges):
-            counts = counts / reshape(diff(e), [-1 if k == d else 1 for k, _ in enumerate(shape)])
-        counts = counts / total
-    return counts, edges
-
-
-def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(counts, x edges, y edges) of points (x, y); see `histogramdd`. Of 3 or more numbers, `bins` is both edges."""
-    if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
-        bins = list(bins) if len(bins) in (1, 2) else [bins, bins]  # else the edges of both
-        bins = bins * 2 if len(bins) == 1 else bins
-    points = concatenate([expand_dims(ravel(x), 1), expand_dims(ravel(y), 1)], 1)
-    counts, (first, second) = histogramdd(points, bins, range, density, weights)
-    return counts, first, second

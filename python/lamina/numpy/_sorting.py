@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,12 +22,9 @@ from lamina.numpy._common import (
     default_int,
     ew,
     full_of,
-    host,
     in_place,
-    inexact,
     iota,
     items_of,
-    known,
     op,
     places,
     promote,
@@ -39,9 +35,6 @@ from lamina.numpy._common import (
 )
 from lamina.numpy._reductions import all as all_
 from lamina.numpy._reductions import cumsum
-from lamina.numpy._reductions import max as max_
-from lamina.numpy._reductions import min as min_
-from lamina.numpy._reductions import sum as sum_
 from lamina.numpy._shape import concatenate, flip, moveaxis, ravel, stack
 
 # --- sorting ---
@@ -560,128 +553,6 @@ def _integers(x: Any, what: str) -> Tensor:
     return t
 
 
-# --- counting ---
-
-
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Tensor:
-    """How often each non-negative integer occurs (or the sum of weights). Inside a trace give `length`."""
-    t = to_tensor(places(x))
-    if operator.index(minlength) < 0:
-        raise ValueError(f"bincount: minlength cannot be negative: {minlength}")
-    if t.ndim != 1 or t.dtype.kind not in "biu":
-        raise TypeError(f"bincount needs 1-d integers, not {t.dtype.name} of shape {t.shape}")
-    if length is None:
-        values = host(t, "bincount")
-        if values.size and values.min() < 0:
-            raise ValueError("bincount needs non-negative integers")
-        length = max(operator.index(minlength), int(values.max()) + 1 if values.size else 0)
-    w = full_of(1, default_int(), t.shape) if weights is None else _core.set_weak(inexact(weights), False)
-    if w.shape != t.shape:
-        raise ValueError(
-            f"bincount needs one weight for each integer: {w.shape[0] if w.ndim else 1} for {t.size}"
-        )
-    index = astype(e.clip(t, 0, None), "int32")
-    if t.size == 0 or length == 0:
-        return full_of(0, w.dtype.name, [length])
-    return At(full_of(0, w.dtype.name, [length]))[index].add(w)
-
-
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
-    """The edges of `histogram`: `bins` equal parts of the range, or the given edges.
-
-    ValueError where they are known not to increase.
-    """
-    if isinstance(bins, str):
-        raise NotImplementedError("histogram needs a number of bins or their edges, not a rule's name")
-    b = to_tensor(bins)
-    if b.ndim == 1:
-        edges = known(bins)
-        if edges is not None and (edges[1:] < edges[:-1]).any():
-            raise ValueError(f"the edges of bins must increase, unlike {bins!r:.60}")
-        return promote_inexact(a, bins)[1] if isinstance(bins, (list, tuple)) else inexact(b)
-    from lamina.numpy._creation import linspace
-
-    t = inexact(ravel(a))
-    try:
-        bins = operator.index(bins)
-    except TypeError:
-        raise TypeError(f"histogram needs an integer number of bins or their edges, not {bins!r}") from None
-    if bins < 1:
-        raise ValueError(f"histogram needs at least 1 bin, not {bins}")
-    if range is not None:
-        ends = [known(v) for v in range]
-        if None not in [e if e is None else 0 for e in ends] and not ends[0] <= ends[1]:
-            raise ValueError(f"the range of a histogram must increase, unlike {tuple(range)!r:.60}")
-        low, high = (as_type(v, t.dtype) for v in range)
-    elif t.size == 0:
-        low, high = scalar(0, t.dtype.name), scalar(1, t.dtype.name)
-    else:
-        low, high = min_(t), max_(t)
-    flat = compare(low, high, "EQ")
-    return linspace(select(flat, low - 0.5, low), select(flat, high + 0.5, high), int(bins) + 1)
-
-
-# Half the distance of 1 from the next number, of types whose numbers are enough to divide a range.
-_ROUNDING = {"float32": 2.0**-24, "float64": 2.0**-53}
-
-
-def _equal_parts(bins: Any, range: Any, count: int, dtype: str) -> tuple[float, float] | None:
-    """The lower end of `count` equal bins and how many are one unit, where these tell to a bin where elements lie."""
-    if range is None or dtype not in _ROUNDING or getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
-        return None
-    ends = [known(v) for v in range]
-    if None in [e if e is None else 0 for e in ends]:
-        return None
-    low, high = (float(v) for v in ends)
-    size = high - low
-    # Numbers far from the limits of the type, and edges many roundings apart.
-    if not 1e-30 < size < 1e30 or size / count < 128 * _ROUNDING[dtype] * max(abs(low), abs(high)):
-        return None
-    return low, count / size
-
-
-def _place_in_parts(t: Tensor, edges: Tensor, low: float, per_unit: float) -> Tensor:
-    """The bin of each element, past the end for what lies outside: the one that division says, or one beside it."""
-    n = edges.size - 1
-    place = e.clip(astype(e.clip((t - low) * per_unit, 0, n - 1), "int32"), 0, n - 1)
-    place = place - astype(compare(t, getitem(edges, place), "LT"), "int32")
-    place = place + astype(compare(t, getitem(edges, place + 1), "GE"), "int32")
-    inside = e.logical_and(compare(t, getitem(edges, 0), "GE"), compare(t, getitem(edges, -1), "LE"))
-    return select(inside, e.clip(place, 0, n - 1), n)
-
-
-def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
-) -> tuple[Tensor, Tensor]:
-    """(counts, edges): how many elements (or what weight) lie in each bin, the last one closed; counts are
-    floats.
-    """
-    edges = histogram_bin_edges(a, bins, range)
-    t, edges = promote_inexact(a, edges)
-    t = ravel(t)
-    # Counted in integers: a float32 stays what it is at 2^24.
-    w = full_of(1, "int32", t.shape) if weights is None else inexact(ravel(weights))
-    n = max(edges.size - 1, 0)
-    if t.size == 0 or n == 0:
-        counts = full_of(0, w.dtype.name, [n])
-    else:
-        parts = _equal_parts(bins, range, n, t.dtype.name)
-        if parts is not None:
-            place = _place_in_parts(t, edges, *parts)
-        else:
-            place = searchsorted(edges, t, "right") - 1
-            last = compare(t, getitem(edges, -1), "EQ")
-            # What lies outside goes to a place past the end, and is left out.
-            place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
-        counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
-    counts = astype(counts, edges.real.dtype) if weights is None else counts
-    if density:
-        from lamina.numpy._reductions import diff
-
-        counts = counts / diff(edges) / sum_(counts)
-    return counts, edges
-
-
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Tensor:
@@ -793,14 +664,11 @@ __all__ = [
     "argwhere",
     "array_equal",
     "array_equiv",
-    "bincount",
     "choose",
     "compress",
     "digitize",
     "extract",
     "flatnonzero",
-    "histogram",
-    "histogram_bin_edges",
     "interp",
     "isclose",
     "lexsort",
