@@ -231,12 +231,13 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
       const int64_t wanted = ceil_div(threads, s.batch);
       const int64_t most_cols = std::max<int64_t>(s.n / (2 * plan.nr), 1),
                     most_rows = ceil_div(s.m, plan.panel_rows);
-      if (rows_first(plan, s, std::min(wanted, most_cols), std::min(wanted, most_rows))) {
-        row_cuts = std::min(wanted, most_rows);
-        col_cuts = std::min(ceil_div(wanted, row_cuts), most_cols);
+      const int64_t cols = std::min(wanted, most_cols), rows = std::min(wanted, most_rows);
+      if (rows_first(plan, s, cols, rows)) {
+        row_cuts = rows;
+        col_cuts = std::min(ceil_div(wanted, rows), most_cols);
       } else {
-        col_cuts = std::min(wanted, most_cols);
-        row_cuts = std::min(ceil_div(wanted, col_cuts), most_rows);
+        col_cuts = cols;
+        row_cuts = std::min(ceil_div(wanted, cols), most_rows);
       }
     }
   }
