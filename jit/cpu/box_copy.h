@@ -63,6 +63,23 @@ inline void copy_contiguous(const std::byte* from, std::byte* to, int64_t bytes)
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
+// f.template operator()<T>() with an unsigned type of so many bytes, which an element of any type has.
+template <typename F>
+decltype(auto) with_bytes_type(int64_t width, F f) {
+  switch (width) {
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    default:
+      return f.template operator()<SixteenBytes>();
+  }
+}
+
 template <typename T>
 void copy_strided(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step) {
   for (int64_t i = 0; i < n; ++i)
@@ -76,18 +93,7 @@ inline void copy_row(const std::byte* from, std::byte* to, int64_t n, int64_t fr
     copy_contiguous(from, to, n * width);
     return;
   }
-  switch (width) {
-    case 1:
-      return copy_strided<uint8_t>(from, to, n, from_step, to_step);
-    case 2:
-      return copy_strided<uint16_t>(from, to, n, from_step, to_step);
-    case 4:
-      return copy_strided<uint32_t>(from, to, n, from_step, to_step);
-    case 8:
-      return copy_strided<uint64_t>(from, to, n, from_step, to_step);
-    default:
-      return copy_strided<SixteenBytes>(from, to, n, from_step, to_step);
-  }
+  with_bytes_type(width, [&]<typename T>() { copy_strided<T>(from, to, n, from_step, to_step); });
 }
 
 // Copies a box; offsets in elements.

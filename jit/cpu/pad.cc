@@ -87,26 +87,11 @@ class PaddedRows {
 
   // Elements `begin` to `end` of the result.
   void write(const void* const* in, void* out, int64_t begin, int64_t end) const {
-    const auto typed = [&]<typename T>(T value) {
+    with_bytes_type(width_, [&]<typename T>() {
+      T value;
       std::memcpy(&value, in[1], sizeof(T));
       write_elements(static_cast<const T*>(in[0]), value, static_cast<T*>(out), begin, end);
-    };
-    switch (width_) {
-      case 1:
-        typed(uint8_t{});
-        break;
-      case 2:
-        typed(uint16_t{});
-        break;
-      case 4:
-        typed(uint32_t{});
-        break;
-      case 8:
-        typed(uint64_t{});
-        break;
-      default:
-        typed(SixteenBytes{});
-    }
+    });
     if (streamed_) finish_streamed_copies();
   }
 

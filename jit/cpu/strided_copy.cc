@@ -144,25 +144,13 @@ void StridedCopy::copy_rows(const std::byte* from, std::byte* to, int64_t rows) 
 
 void StridedCopy::run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first,
                             bool streamed) const {
-  const auto band = [&]<typename T>(T) {
+  with_bytes_type(width_, [&]<typename T>() {
     const int64_t rows = std::min(kTileRows<T>, row_.extent - first);
     for (int64_t c = 0; c < column_.extent; c += kColumns)
       copy_tile(static_cast<const T*>(source) + from + first + c * column_.from,
                 static_cast<T*>(target) + to + first * row_.to + c, rows,
                 std::min(kColumns, column_.extent - c), column_.from, row_.to, streamed);
-  };
-  switch (width_) {
-    case 1:
-      return band(uint8_t{});
-    case 2:
-      return band(uint16_t{});
-    case 4:
-      return band(uint32_t{});
-    case 8:
-      return band(uint64_t{});
-    default:
-      return band(SixteenBytes{});
-  }
+  });
 }
 
 }  // namespace lamina::jit
