@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from lamina import tree
+from lamina import _core, tree
 from lamina._core import Tensor
 from lamina._observed import Observed
 
@@ -136,3 +136,30 @@ def finds_by_code(module: types.ModuleType) -> bool:
         or looked_up(t, "__getattr__") is not None
         or looked_up(t, "__getattribute__") is not looked_up(types.ModuleType, "__getattribute__")
     )
+
+
+def is_native(value: Any) -> bool:
+    """Whether it is a function of C code, which is made anew at each look."""
+    if isinstance(value, METHOD):
+        return not isinstance(value.__func__, FUNCTION)
+    return isinstance(
+        value, (BUILTIN, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType)
+    )
+
+
+def lasts(x: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is the same at each look, as a class's ``__dict__`` is not; of methods guards know."""
+    return isinstance(value, METHOD) or getattr(x, name) is value
+
+
+def never_changes(t: type) -> bool:
+    return t in PLAIN or t.__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def is_read_only(array: Any) -> bool:
+    """Whether nobody who keeps to its flags can write an array's memory: neither through it nor what it is a view of."""
+    while hasattr(array, "base"):
+        if not _core.is_read_only(array):
+            return False
+        array = array.base
+    return array is None or _core.is_read_only(array)

@@ -27,11 +27,15 @@ from lamina._objects import (
     PLAIN,
     SEQUENCES,
     count_as_users,
+    is_native,
     is_ours,
+    is_read_only,
     is_users,
     is_users_module,
     is_users_type,
+    lasts,
     looked_up,
+    never_changes,
 )
 from lamina._observed import Observed
 from lamina._open import open_here
@@ -180,13 +184,13 @@ class Watch:
 
     def _memory(self, read: Read, value: Any) -> None:
         """Guards the content of an array of another library, which may be written in place."""
-        if type(value) is Tensor or _never_changes(type(value)):
+        if type(value) is Tensor or never_changes(type(value)):
             return
         content = _core.content_of(value)
         if content is None:
             if hasattr(type(value), "__array__"):
                 self.reads.not_seen(read.at, lambda: _foreign_array(read.text(), value))
-        elif _is_read_only(value):
+        elif is_read_only(value):
             self.reads.also(read, READ_ONLY, None)
         else:
             self.reads.also(read, CONTENT, content)
@@ -215,7 +219,7 @@ class Watch:
             return value
         if isinstance(x, type) or is_ours(t):
             value = getattr(x, name)
-            if isinstance(x, type) and is_users_type(x) and not _is_native(value) and _lasts(x, name, value):
+            if isinstance(x, type) and is_users_type(x) and not is_native(value) and lasts(x, name, value):
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
             return value
         if t is super:
@@ -241,7 +245,7 @@ class Watch:
                 raise
             self._finds(x, t, name)
             return self.entered(other)(x, name)
-        if _is_native(value):
+        if is_native(value):
             return value
         if self.is_made(x):
             return (
@@ -262,11 +266,11 @@ class Watch:
     def of_class(self, t: type, name: str) -> Any:
         """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded, with numbers."""
         inside = looked_up(t, name)
-        if inside is None or _is_native(inside) or not hasattr(t, name):  # as the properties of enumerations
+        if inside is None or is_native(inside) or not hasattr(t, name):  # as the properties of enumerations
             return inside
         if is_users_type(t) and self._outlives(t):
             value = getattr(t, name)
-            if _lasts(t, name, value):
+            if lasts(t, name, value):
                 found = self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), value)
                 if type(found) is Observed:
                     found.use()
@@ -748,38 +752,11 @@ def copied(f: types.FunctionType, code: types.CodeType, closure: tuple[types.Cel
     return copy
 
 
-def _is_native(value: Any) -> bool:
-    """Whether it is a function of C code, which is made anew at each look."""
-    if isinstance(value, METHOD):
-        return not isinstance(value.__func__, FUNCTION)
-    return isinstance(
-        value, (BUILTIN, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType)
-    )
-
-
-def _lasts(x: Any, name: str, value: Any) -> bool:
-    """Whether an attribute is the same at each look, as a class's ``__dict__`` is not; of methods guards know."""
-    return isinstance(value, METHOD) or getattr(x, name) is value
-
-
 def _too_large(text: str) -> Unseen:
     return Unseen(
         f"`{text}` holds more objects than a call compares; {{f}} may keep old ones",
         "Pass what changes as an argument.",
     )
-
-
-def _never_changes(t: type) -> bool:
-    return t in PLAIN or t.__module__.partition(".")[0] in ("jax", "jaxlib")
-
-
-def _is_read_only(array: Any) -> bool:
-    """Whether nobody who keeps to its flags can write an array's memory: neither through it nor what it is a view of."""
-    while hasattr(array, "base"):
-        if not _core.is_read_only(array):
-            return False
-        array = array.base
-    return array is None or _core.is_read_only(array)
 
 
 def _foreign_array(text: str, array: Any) -> Unseen:

@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "hlo/builder.h"
-#include "hlo/parser.h"
 #include "jit/cuda/convolutions.h"
 #include "tests/jit/executable_testing.h"
 #include "tests/jit/kernel_testing.h"
+#include "tests/jit/program_text.h"
 #include "trace/transpose.h"
 
 namespace lamina::testing {
@@ -133,13 +133,6 @@ std::string steps_of(const ComputationPtr& program) {
   const auto want = evaluate(*program, arguments);
   REQUIRE(want.ok());
   return check_on_cuda(program, arguments, *want);
-}
-
-ComputationPtr parsed(const std::string& text) {
-  const auto program = parse(text);
-  INFO(text << program.status());
-  REQUIRE(program.ok());
-  return *program;
 }
 
 const std::string kPlain =

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "hlo/parser.h"
 #include "tests/jit/executable_testing.h"
 #include "tests/jit/kernel_testing.h"
+#include "tests/jit/program_text.h"
 
 namespace lamina::testing {
 namespace {
@@ -44,13 +44,6 @@ std::string contracting(const std::string& left, const std::string& right) {
 }
 std::string batching(const std::string& left, const std::string& right) {
   return "lhs_batching_dimensions=[" + left + "], rhs_batching_dimensions=[" + right + "], ";
-}
-
-ComputationPtr parsed(const std::string& text) {
-  const auto program = parse(text);
-  INFO(text << program.status());
-  REQUIRE(program.ok());
-  return *program;
 }
 
 std::vector<LiteralPtr> arguments_of(const Computation& program) {

@@ -1,67 +1,10 @@
 // Ops with routines of their own against the evaluator: the same bits, over types, shapes and odd operands.
 #include "jit/cpu/native_op.h"
 
-#include <random>
-
-#include "hlo/parser.h"
-#include "tests/jit/executable_testing.h"
+#include "tests/jit/native_op_testing.h"
 
 namespace lamina::testing {
 namespace {
-
-ComputationPtr program(const std::string& text) {
-  const auto parsed = parse(text);
-  INFO(text << "\n" << parsed.status());
-  REQUIRE(parsed.ok());
-  return *parsed;
-}
-
-// Values with repeats, both zeros, infinities and NaNs (floats), and integers in [low, high].
-LiteralPtr data(const Type* type, std::mt19937& rng, int64_t low = -9, int64_t high = 9) {
-  static constexpr double kSpecial[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, 1e30};
-  auto lit = std::make_shared<Literal>(type);
-  const int64_t parts = num_parts(type->dtype), width = byte_size(type->dtype) / parts;
-  for (int64_t i = 0; i < type->num_elements * parts; ++i) {
-    const int64_t v = low + static_cast<int64_t>(rng() % static_cast<uint64_t>(high - low + 1));
-    LiteralPtr one;
-    if (!is_inexact(type->dtype))
-      one = Literal::scalar_int(type->dtype, is_bool(type->dtype) ? v & 1 : v);
-    else if (rng() % 6 == 0)
-      one = Literal::scalar(part_type(type->dtype), kSpecial[rng() % 7]);
-    else
-      one = Literal::scalar(part_type(type->dtype), static_cast<double>(v) / 4);
-    std::memcpy(static_cast<std::byte*>(lit->data()) + i * width, one->data(), width);
-  }
-  return lit;
-}
-
-// Runs on random arguments; integer parameters get values in [low, high].
-void check(const std::string& text, int64_t low = -9, int64_t high = 9) {
-  INFO(text);
-  const ComputationPtr c = program(text);
-  for (uint32_t seed = 0; seed < 3; ++seed) {
-    std::mt19937 rng(seed);
-    std::vector<LiteralPtr> arguments;
-    for (const Type* t : c->parameter_types()) arguments.push_back(data(t, rng, low, high));
-    check_program(c, arguments);
-  }
-}
-
-// The text with every $key replaced.
-std::string with(std::string text, std::initializer_list<std::pair<std::string, std::string>> values) {
-  for (const auto& [key, value] : values)
-    for (size_t at; (at = text.find("$" + key)) != std::string::npos;)
-      text.replace(at, key.size() + 1, value);
-  return text;
-}
-
-std::string binary_body(const std::string& op, const std::string& t) {
-  return with("computation r0(p0: $t[], p1: $t[]) -> ($t[]) {\n  v0 = $t[] $op(p0, p1)\n  return (v0)\n}\n",
-              {{"t", t}, {"op", op}});
-}
-
-const char* const kTypes[] = {"pred", "s8",  "s16",  "s32", "s64", "u8",  "u16", "u32",
-                              "u64",  "f16", "bf16", "f32", "f64", "c64", "c128"};
 
 TEST_CASE("Slices at run-time offsets are clamped", "[native]") {
   for (const char* t : kTypes) {
@@ -204,7 +147,7 @@ TEST_CASE("Gathers and scatters count negative indices from the end by themselve
   };
   const auto check_one = [&](const std::string& text) {
     check(text, -13, 13);
-    CHECK(steps(program(text)) == 1);
+    CHECK(steps(parsed(text)) == 1);
   };
   const std::string add = binary_body("add", "f32");
   for (const char* i : {"s32", "s64"}) {
@@ -248,14 +191,14 @@ TEST_CASE("Gathers and scatters count negative indices from the end by themselve
       "  x = s32[7,1] reshape(w), shape=[7,1]\n  v0 = f32[9] scatter(p0, x, p3), index_vector_dim=1, "
       "inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n";
   check(of_loop, 0, 3);
-  CHECK(steps(program(of_loop)) == 2);
+  CHECK(steps(parsed(of_loop)) == 2);
   // Where the sums are not those of the dimension, the indices are made first.
   const std::string other =
       "computation main(p0: f32[9,4], p1: s32[7]) -> (f32[7,4]) {\n" + moved("s32", "7", "8") +
       "  v0 = f32[7,4] gather(p0, w), index_vector_dim=1, offset_dims=[1], collapsed_slice_dims=[0], "
       "start_index_map=[0], slice_sizes=[1,4]\n  return (v0)\n}\n";
   check(other, -13, 13);
-  CHECK(steps(program(other)) == 2);
+  CHECK(steps(parsed(other)) == 2);
 }
 
 TEST_CASE("Updates of one target after the other are added up in order", "[native]") {
@@ -391,7 +334,7 @@ std::string sorted(const std::string& t, const std::string& dims, int dimension,
       "body=r0\n  return (v1, v2)\n}\n",
       {{"c", comparator}, {"t", t}, {"n", dims}, {"d", std::to_string(dimension)}});
   check(text);
-  return (*Executable::compile(jit::host_device(), program(text)))->describe();
+  return (*Executable::compile(jit::host_device(), parsed(text)))->describe();
 }
 
 TEST_CASE("Sorts by a key are stable and the evaluator's", "[native]") {
@@ -436,7 +379,7 @@ TEST_CASE("Sorts that are cancelled say so, whatever their lines are", "[native]
   std::atomic<int32_t> cancel = 1;
   for (const auto& [dims, dimension] : {std::pair("300,9", 1), {"300,9", 0}, {"4,3000", 1}, {"9000", 0}})
     for (const char* direction : {"LT", "LE"}) {
-      const ComputationPtr c = program(with(
+      const ComputationPtr c = parsed(with(
           "computation r0(p0: f32[], p1: f32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
           "direction=\"$r\"\n  return (v0)\n}\ncomputation main(p0: f32[$n]) -> (f32[$n]) {\n  v0 = f32[$n] "
           "sort(p0), dimension=$d, is_stable=true, body=r0\n  return (v0)\n}\n",
@@ -486,7 +429,7 @@ std::string first_of_sorted(const std::string& t, const std::string& rows, const
       "limit_indices=[$n,7], strides=[1,1]\n  return (v3, v4)\n}\n",
       {{"c", comparator}, {"t", t}, {"n", rows}, {"k", std::to_string(std::stoi(rows) - 2)}});
   check(text);
-  return (*Executable::compile(jit::host_device(), program(text)))->describe();
+  return (*Executable::compile(jit::host_device(), parsed(text)))->describe();
 }
 
 TEST_CASE("Of a sort no more is made than is read", "[native][heavy]") {
@@ -516,7 +459,7 @@ TEST_CASE("Of a sort no more is made than is read", "[native][heavy]") {
       "v0 = f32[300] sort(p0), dimension=0, body=r0\n  v1 = f32[10] slice(v0), start_indices=[0], "
       "limit_indices=[10], strides=[1]\n  v2 = f32[300] negate(v0)\n  return (v1, v2)\n}\n";
   check(all);
-  CHECK_THAT((*Executable::compile(jit::host_device(), program(all)))->describe(), !Contains("the first"));
+  CHECK_THAT((*Executable::compile(jit::host_device(), parsed(all)))->describe(), !Contains("the first"));
 }
 
 TEST_CASE("Sorts by several keys take them in order", "[native]") {
@@ -531,7 +474,7 @@ TEST_CASE("Sorts by several keys take them in order", "[native]") {
       "  (v0, v1, v2) = (s8[4,90], f32[4,90], u64[4,90]) sort(p0, p1, p2), dimension=1, body=r0\n"
       "  return (v0, v1, v2)\n}\n";
   check(two, -2, 2);
-  CHECK_THAT((*Executable::compile(jit::host_device(), program(two)))->describe(), Contains("2 keys"));
+  CHECK_THAT((*Executable::compile(jit::host_device(), parsed(two)))->describe(), Contains("2 keys"));
   const std::string complex =
       "computation r0(p0: c64[], p1: c64[]) -> (pred[]) {\n"
       "  v0 = f32[] real(p0)\n  v1 = f32[] real(p1)\n  v2 = f32[] imag(p0)\n  v3 = f32[] imag(p1)\n"
@@ -588,8 +531,8 @@ TEST_CASE("Running sums are the evaluator's, however their lines lie", "[native]
   }
   const auto report = [](const std::string& t) {
     return (*Executable::compile(jit::host_device(),
-                                 program("computation main(p0: " + t + "[40]) -> (" + t +
-                                         "[40]) {\n  v0 = " + t + "[40] cumsum(p0)\n  return (v0)\n}\n")))
+                                 parsed("computation main(p0: " + t + "[40]) -> (" + t +
+                                        "[40]) {\n  v0 = " + t + "[40] cumsum(p0)\n  return (v0)\n}\n")))
         ->describe();
   };
   CHECK_THAT(report("c64"), Contains("native cumsum, sums of 2 lines of 40 elements"));
@@ -612,7 +555,7 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
               {{"t", t}, {"s", shape}, {"n", scanned}, {"op", op}, {"r", reverse}});
           check(text);
           if (std::string(t) != "f32") continue;
-          const std::string report = (*Executable::compile(jit::host_device(), program(text)))->describe();
+          const std::string report = (*Executable::compile(jit::host_device(), parsed(text)))->describe();
           CHECK_THAT(report, Contains(std::string(op) == "divide" ? "in steps" : "native scan"));
         }
       }
@@ -626,7 +569,7 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
       "body=b\n"
       "  return (v0, v1, v2, v3)\n}\n";
   check(two);
-  CHECK_THAT((*Executable::compile(jit::host_device(), program(two)))->describe(), Contains("in steps"));
+  CHECK_THAT((*Executable::compile(jit::host_device(), parsed(two)))->describe(), Contains("in steps"));
   // No steps, and no elements.
   check(
       "computation b(p0: f32[], p1: f32[]) -> (f32[], f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0, "
@@ -638,112 +581,6 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
       "computation b(p0: f32[0], p1: f32[0]) -> (f32[0], f32[0]) {\n  v0 = f32[0] add(p0, p1)\n  return (v0, "
       "v0)\n}\ncomputation main(p0: f32[0], p1: f32[3,0]) -> (f32[0], f32[3,0]) {\n  (v0, v1) = (f32[0], "
       "f32[3,0]) scan(p0, p1), num_carry=1, length=3, body=b\n  return (v0, v1)\n}\n");
-}
-
-TEST_CASE("Transposes that are stored move tiles", "[native][heavy]") {
-  using Catch::Contains;
-  struct Case {
-    const char *in, *out, *permutation;
-  };
-  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
-    for (const Case& c :
-         {Case{"64,96", "96,64", "1,0"}, Case{"33,70", "70,33", "1,0"}, Case{"3,40,9", "3,9,40", "0,2,1"},
-          Case{"9,40,35", "35,9,40", "2,0,1"}, Case{"2,12,3,11", "11,3,12,2", "3,2,1,0"},
-          Case{"12,3,50", "3,50,12", "1,2,0"}, Case{"700,500", "500,700", "1,0"}}) {
-      const std::string text = with(
-          "computation main(p0: $t[$i]) -> ($t[$o]) {\n  v0 = $t[$o] transpose(p0), "
-          "permutation=[$p]\n  return (v0)\n}\n",
-          {{"t", t}, {"i", c.in}, {"o", c.out}, {"p", c.permutation}});
-      check(text);
-    }
-  const auto exe = Executable::compile(
-      jit::host_device(),
-      program("computation main(p0: f32[64,96]) -> (f32[96,64]) {\n  v0 = f32[96,64] transpose(p0), "
-              "permutation=[1,0]\n  return (v0)\n}\n"));
-  CHECK_THAT((*exe)->describe(), Contains("native transpose"));
-}
-
-TEST_CASE("Concatenations of stored pieces are copied by rows", "[native]") {
-  using Catch::Contains;
-  struct Case {
-    const char *a, *b, *c, *out, *dimension;
-  };
-  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
-    for (const Case& c : {Case{"5", "0", "7", "12", "0"}, Case{"70000", "40001", "3", "110004", "0"},
-                          Case{"20000,1", "20000,2", "20000,3", "20000,6", "1"},
-                          Case{"30,1000", "30,300", "30,37", "30,1337", "1"},
-                          Case{"7,3,5", "7,2,5", "7,9,5", "7,14,5", "1"}}) {
-      const std::string text = with(
-          "computation main(p0: $t[$a], p1: $t[$b], p2: $t[$c]) -> ($t[$o]) {\n  v0 = $t[$o] "
-          "concatenate(p0, p1, p2), dimension=$d\n  return (v0)\n}\n",
-          {{"t", t}, {"a", c.a}, {"b", c.b}, {"c", c.c}, {"o", c.out}, {"d", c.dimension}});
-      check(text);
-    }
-  const auto exe = Executable::compile(jit::host_device(),
-                                       program("computation main(p0: f32[64], p1: f32[64]) -> (f32[64,2]) "
-                                               "{\n  v0 = f32[64,1] reshape(p0), shape=[64,1]\n  "
-                                               "v1 = f32[64,1] reshape(p1), shape=[64,1]\n  v2 = f32[64,2] "
-                                               "concatenate(v0, v1), dimension=1\n  return "
-                                               "(v2)\n}\n"));
-  CHECK_THAT((*exe)->describe(), Contains("native concatenate"));
-}
-
-TEST_CASE("Padding of stored arrays is filled around rows that are copied", "[native]") {
-  using Catch::Contains;
-  struct Case {
-    const char *in, *out, *low, *high, *inner;
-  };
-  const Case cases[] = {
-      {"70", "93", "9", "14", "0"},                        // one row
-      {"70001", "70008", "3", "4", "0"},                   // by several tasks
-      {"70000", "140006", "3", "4", "1"},                  // gaps across tasks
-      {"100", "70", "-10", "-20", "0"},                    // parts of the operand
-      {"40", "70", "-41", "71", "0"},                      // nothing of it
-      {"40", "100", "100", "-40", "0"},                    // nothing of it, either
-      {"0", "80", "50", "30", "7"},                        // it has nothing
-      {"1", "90", "50", "39", "7"},                        // it has no gaps
-      {"30,40", "37,51", "3,5", "4,6", "0,0"},             // around a matrix
-      {"300,400", "302,402", "1,1", "1,1", "0,0"},         // by several tasks
-      {"30,40", "23,60", "-3,15", "-4,5", "0,0"},          // rows fewer, and longer
-      {"7,5,11", "12,5,11", "2,0,0", "3,0,0", "0,0,0"},    // rows of whole matrices
-      {"7,5,11", "17,5,11", "2,0,0", "2,0,0", "1,0,0"},    // gaps between matrices
-      {"7,5,3", "7,17,3", "0,3,0", "0,1,0", "0,2,0"},      // gaps between short rows
-      {"7,5,90", "7,17,90", "0,3,0", "0,1,0", "0,2,0"},    // and long ones
-      {"9,31,3", "19,52,3", "0,-4,0", "2,-5,0", "1,1,0"},  // gaps and parts
-      {"3,4,5,6", "6,3,10,20", "1,0,2,-1", "2,-1,-1,5", "0,0,1,2"},
-      {"2,3,50", "2,5,50", "0,1,0", "0,1,0", "0,0,0"},
-      {"20000,3", "20000,5", "0,1", "0,1", "0,0"},  // short rows
-  };
-  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
-    for (const Case& c : cases) {
-      const auto padded = [&](const char* value) {
-        return with(
-            "  v1 = $t[$o] pad(p0, $v), edge_padding_low=[$l], edge_padding_high=[$h], "
-            "interior_padding=[$g]\n  return (v1)\n}\n",
-            {{"t", t}, {"o", c.out}, {"v", value}, {"l", c.low}, {"h", c.high}, {"g", c.inner}});
-      };
-      const std::string main = with("computation main(p0: $t[$i]", {{"t", t}, {"i", c.in}});
-      check(main + with(", p1: $t[]) -> ($t[$o]) {\n", {{"t", t}, {"o", c.out}}) + padded("p1"));
-      if (std::string_view(t) != "f32") continue;
-      check(main + with(") -> (f32[$o]) {\n  v0 = f32[] constant(-0.0)\n", {{"o", c.out}}) + padded("v0"));
-    }
-  const auto exe = Executable::compile(
-      jit::host_device(),
-      program("computation main(p0: f32[64,30]) -> (f32[66,34]) {\n  v0 = f32[] constant(0.0)\n  v1 = "
-              "f32[66,34] pad(p0, v0), edge_padding_low=[1,2], edge_padding_high=[1,2], "
-              "interior_padding=[0,0]\n  return (v1)\n}\n"));
-  CHECK_THAT((*exe)->describe(), Contains("native pad"));
-}
-
-TEST_CASE("Padding of other dimensions than the first goes row by row with what it is of", "[native]") {
-  const std::string text =
-      "computation main(p0: f32[3000,6,6], p1: f32[]) -> (f32[3000,8,26]) {\n  v0 = f32[3000,6,6] "
-      "custom_call(p0), call_target_name=\"lamina.cholesky\", result_types=[f32[3000,6,6]]\n  v1 = "
-      "f32[3000,8,26] pad(v0, p1), edge_padding_low=[0,1,20], edge_padding_high=[0,1,0], "
-      "interior_padding=[0,0,0]\n  return (v1)\n}\n";
-  check(text);
-  const auto exe = Executable::compile(jit::host_device(), program(text));
-  CHECK((*exe)->chains().size() == 1);
 }
 
 TEST_CASE("A region that loops is applied element by element", "[native]") {
@@ -766,13 +603,12 @@ TEST_CASE("A region that loops is applied element by element", "[native]") {
 TEST_CASE("An update happens in place where the array has no other use", "[native]") {
   const auto exe = Executable::compile(
       jit::host_device(),
-      program(
-          "computation r0(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0)\n}\n"
-          "computation main(p0: s32[], p1: f32[10], p2: s32[3], p3: f32[3]) -> (f32[100000]) {\n"
-          "  v0 = f32[100000] iota(), shape=[100000], dtype=f32\n"
-          "  v1 = f32[100000] dynamic_update_slice(v0, p1, p0)\n"
-          "  v2 = f32[100000] scatter(v1, p2, p3), index_vector_dim=1, inserted_window_dims=[0], "
-          "scatter_dims_to_operand_dims=[0], body=r0\n  return (v2)\n}\n"));
+      parsed("computation r0(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0)\n}\n"
+             "computation main(p0: s32[], p1: f32[10], p2: s32[3], p3: f32[3]) -> (f32[100000]) {\n"
+             "  v0 = f32[100000] iota(), shape=[100000], dtype=f32\n"
+             "  v1 = f32[100000] dynamic_update_slice(v0, p1, p0)\n"
+             "  v2 = f32[100000] scatter(v1, p2, p3), index_vector_dim=1, inserted_window_dims=[0], "
+             "scatter_dims_to_operand_dims=[0], body=r0\n  return (v2)\n}\n"));
   REQUIRE(exe.ok());
   std::vector<BufferRef> in, out;
   for (int64_t bytes : {4, 40, 12, 12}) {
@@ -787,7 +623,7 @@ TEST_CASE("An update happens in place where the array has no other use", "[nativ
 }
 
 TEST_CASE("A loop updates its carry in place", "[native]") {
-  const ComputationPtr c = program(
+  const ComputationPtr c = parsed(
       "computation c0(p0: s32[], p1: f32[100000]) -> (pred[]) {\n  v0 = s32[] constant(50)\n  v1 = pred[] "
       "compare(p0, v0), direction=\"LT\"\n  return (v1)\n}\n"
       "computation b0(p0: s32[], p1: f32[100000]) -> (s32[], f32[100000]) {\n  v0 = s32[] constant(1)\n  v1 "

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "hlo/parser.h"
 #include "tests/jit/executable_testing.h"
+#include "tests/jit/program_text.h"
 #include "tests/jit/random_repeats.h"
 
 namespace lamina::testing {
@@ -199,24 +199,10 @@ TEST_CASE("A run in the midst of a long loop begins its block again in code that
 
 // --- programs ---
 
-ComputationPtr program(const std::string& text) {
-  const auto parsed = parse(text);
-  INFO(text << "\n" << parsed.status());
-  REQUIRE(parsed.ok());
-  return *parsed;
-}
-
-std::string with(std::string text, std::initializer_list<std::pair<std::string, std::string>> values) {
-  for (const auto& [key, value] : values)
-    for (size_t at; (at = text.find("$" + key)) != std::string::npos;)
-      text.replace(at, key.size() + 1, value);
-  return text;
-}
-
 // On all tiers; gives the steps of the executable.
 std::string check(const std::string& text) {
   INFO(text);
-  const ComputationPtr c = program(text);
+  const ComputationPtr c = parsed(text);
   std::mt19937_64 rng(3);
   std::vector<LiteralPtr> arguments;
   for (const Type* t : c->parameter_types()) {
