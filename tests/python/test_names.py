@@ -269,7 +269,7 @@ def test_files_and_print(tmp_path):
     found = lnp.load(file)
     assert found["arr_0"].shape == (2,) and found["b"].shape == (3,)
     with pytest.raises(TypeError, match="astype"):
-        lnp.save(io.BytesIO(), lnp.ones(2, dtype="bfloat16"))
+        lnp.save(io.BytesIO(), lnp.ones(2, dtype="float8_e4m3fn"))
     assert lnp.fromstring("1 2 3", int, sep=" ").numpy().tolist() == [1, 2, 3]
     assert lnp.fromiter((k * k for k in range(4)), "float32", 3).numpy().tolist() == [0, 1, 4]
     X.tofile(tmp_path / "x")
@@ -279,6 +279,30 @@ def test_files_and_print(tmp_path):
     with lnp.printoptions(precision=2):
         assert "3.14" in repr(lnp.array(3.14159)) and "3.1415" not in repr(lnp.array(3.14159))
     assert lnp.array_str(lnp.arange(3)) == "[0 1 2]"
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
+def test_files_of_bfloat16(shape):
+    given = lm.random.normal(lm.random.key(0), shape, "bfloat16")
+    file = io.BytesIO()
+    lnp.save(file, given)
+    file.seek(0)
+    found = lnp.load(file)
+    assert found.dtype == "bfloat16" and found.shape == shape
+    np.testing.assert_array_equal(found.astype("float32").numpy(), given.astype("float32").numpy())
+    file = io.BytesIO()
+    lnp.savez(file, w=given, n=lnp.arange(2))
+    file.seek(0)
+    found = lnp.load(file)
+    assert found["w"].dtype == "bfloat16" and found["n"].dtype == "int32"
+    np.testing.assert_array_equal(found["w"].astype("float32").numpy(), given.astype("float32").numpy())
+
+
+def test_files_of_bfloat16_by_ml_dtypes(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    given = np.array([1.5, -2.25, np.inf, 3e38]).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", given)
+    np.testing.assert_array_equal(lnp.load(tmp_path / "x.npy").astype("float32").numpy(), given.astype("f4"))
 
 
 @pytest.mark.parametrize(

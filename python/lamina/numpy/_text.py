@@ -6,6 +6,7 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
+from lamina.lax._elementwise import bitcast_convert_type
 
 __all__ = [
     "array_repr",
@@ -21,19 +22,28 @@ __all__ = [
     "set_printoptions",
 ]
 
+_BFLOAT16 = "V2"  # NumPy's name of two bytes without a type
+
 
 def load(file: Any, mmap_mode: str | None = None, allow_pickle: bool = False) -> Any:
     """The array of an .npy file, or a dict of those of an .npz file.
 
-    Pickled objects are refused (ValueError), also with `allow_pickle`. `mmap_mode` is NumPy's; the array is a copy.
+    Elements of two bytes without a type are bfloat16, as `save` and JAX write it. Pickled objects are refused
+    (ValueError), also with `allow_pickle`. `mmap_mode` is NumPy's; the array is a copy.
     """
     import numpy as np
 
     found = np.load(file, mmap_mode, allow_pickle=False)
     if isinstance(found, np.ndarray):
-        return to_tensor(found)
+        return _typed(found)
     with found:
-        return {name: to_tensor(found[name]) for name in found.files}
+        return {name: _typed(found[name]) for name in found.files}
+
+
+def _typed(array: Any) -> Tensor:
+    if array.dtype != _BFLOAT16:
+        return to_tensor(array)
+    return bitcast_convert_type(to_tensor(array.view("uint16")), "bfloat16")
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Tensor:
@@ -70,7 +80,10 @@ def _of_numpy(dtype: Any) -> Any:
 
 
 def save(file: Any, arr: Any) -> None:
-    """Writes an array to an .npy file. TypeError for element types that NumPy's format lacks: convert them first."""
+    """Writes an array to an .npy file, bfloat16 as elements of two bytes without a type, which `load` knows.
+
+    TypeError for other element types that NumPy's format lacks: convert them first.
+    """
     import numpy as np
 
     np.save(file, _plain(arr), allow_pickle=False)
@@ -90,6 +103,8 @@ def _plain(x: Any) -> Any:
     from lamina import dtypes
 
     t: Tensor = to_tensor(x)
+    if t.dtype == "bfloat16":
+        return bitcast_convert_type(t, "uint16").numpy().view(_BFLOAT16)
     if dtypes.is_foreign(t.dtype):
         raise TypeError(
             f".npy files have no {t.dtype.name}; convert it, for example with x.astype('float32')"
