@@ -88,7 +88,10 @@ Values FunctionBuilder::loop(Value* begin, Value* end, Value* step, const Values
   BasicBlock* before = b_.GetInsertBlock();
   BasicBlock* inside = block("loop");
   BasicBlock* after = block("after");
-  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), inside, after);
+  // Asked in another way than at the end of a turn: the code generator would make one place of the two tests,
+  // with a jump to it in each turn.
+  b_.CreateCondBr(b_.CreateICmpSGT(b_.CreateSub(end, begin), llvm::ConstantInt::get(begin->getType(), 0)),
+                  inside, after);
   b_.SetInsertPoint(inside);
   llvm::PHINode* index = b_.CreatePHI(begin->getType(), 2);
   index->addIncoming(begin, before);

@@ -1,5 +1,6 @@
 #include "jit/codegen/prim.h"
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/GlobalVariable.h>
@@ -33,6 +34,11 @@ namespace {
 
 // Bits of an integer that holds a value of type `t`.
 unsigned register_width(DType t) { return is_bool(t) ? 1 : static_cast<unsigned>(byte_size(t)) * 8; }
+
+bool is_same_in_all_lanes(Value* v) {
+  return llvm::isa<Constant>(v) ? !v->getType()->isVectorTy() || llvm::cast<Constant>(v)->getSplatValue()
+                                : llvm::getSplatValue(v) != nullptr;
+}
 
 }  // namespace
 
@@ -193,10 +199,38 @@ Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsign
   return b_.CreateIntrinsic(id, {}, operands);
 }
 
+// The greater or the smaller of any number and one that is the same in all lanes. The comparison takes x
+// where it is NaN, and of two zeros x, too: that is wrong only beside +0 of the greater (-0 of the smaller),
+// and where `same` is NaN itself. What mends this is a function of `same` alone, which leaves other results
+// as they are: it is computed before the loop, or known to do nothing.
+Value* PrimEmitter::emit_bounded(bool largest, DType t, Value* x, Value* same, unsigned lanes) {
+  Value* const inside = largest ? b_.CreateFCmpOGT(same, x) : b_.CreateFCmpOLT(same, x);
+  Value* const bounded = b_.CreateSelect(inside, same, x);
+  const unsigned width = register_width(t);
+  Constant* const sign = int_constant(width, uint64_t{1} << (width - 1), lanes);
+  Constant* const zero = int_constant(width, 0, lanes);
+  Type* const bits = sign->getType();
+  const auto where_nan = [&](Value* else_value) {
+    return b_.CreateSelect(b_.CreateFCmpUNO(same, same), nan(t, lanes), else_value);
+  };
+  Value* const is_zero = b_.CreateICmpEQ(b_.CreateBitCast(same, bits), largest ? zero : sign);
+  if (largest) {  // x + -0 is x, and -0 + +0 is +0
+    Type* const real = type(t, lanes);
+    Value* const added =
+        b_.CreateSelect(is_zero, llvm::ConstantFP::get(real, 0.0), llvm::ConstantFP::get(real, -0.0));
+    return b_.CreateFAdd(bounded, where_nan(added));
+  }
+  Value* const set = b_.CreateBitCast(b_.CreateSelect(is_zero, sign, zero), type(t, lanes));
+  return b_.CreateBitCast(
+      b_.CreateOr(b_.CreateBitCast(bounded, bits), b_.CreateBitCast(where_nan(set), bits)), type(t, lanes));
+}
+
 // Of equal operands, which differ at most in the sign of zero, the bits of both decide.
 Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
   if (native_.nan_limits && t == DType::kF32)
     return b_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+  if (is_same_in_all_lanes(b)) return emit_bounded(largest, t, a, b, lanes);
+  if (is_same_in_all_lanes(a)) return emit_bounded(largest, t, b, a, lanes);
   Constant* nan = this->nan(t, lanes);
   if (has_range(t, lanes))
     return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, emit_range(largest, t, a, b, lanes));

@@ -54,6 +54,7 @@ class PrimEmitter {
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
   llvm::Constant* nan(DType t, unsigned lanes) const;
   llvm::Value* emit_limit(llvm::Value* p, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_bounded(bool largest, DType t, llvm::Value* x, llvm::Value* same, unsigned lanes);
   llvm::Value* emit_extreme(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   // f of parts of the operands, of `at_once` lanes each.
   using OfPart = std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*> parts)>;
