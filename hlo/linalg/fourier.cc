@@ -5,11 +5,13 @@
 #include <cstring>
 #include <memory>
 #include <numbers>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "hlo/linalg/fourier_columns.h"
+#include "hlo/linalg/host.h"
 
 namespace lamina::hlo::linalg {
 namespace fourier {
@@ -56,16 +58,51 @@ std::vector<int64_t> radices_of(int64_t n) {
   return out;
 }
 
+// What the next passes are made together as, of which `left` have these radices.
+struct Joined {
+  RoundKind kind;
+  size_t passes;
+};
+Joined joined(std::span<const int64_t> left) {
+  const auto is = [&](size_t i, int64_t radix) { return i < left.size() && left[i] == radix; };
+  size_t fours = 0;
+  while (is(fours, 4)) ++fours;
+  if (fours == 0) {
+    if (is(0, 2)) return {RoundKind::kTwo, 1};
+    return is(0, 5) && is(1, 5) ? Joined{RoundKind::kFives, 2} : Joined{RoundKind::kOdd, 1};
+  }
+  // The last two fours wait for the two.
+  const size_t now = is(fours, 2) ? fours - std::min<size_t>(fours, 2) : fours;
+  if (now >= 2) return {RoundKind::kFours, 2};
+  if (now == 1) return is(1, 5) ? Joined{RoundKind::kFourAndFive, 2} : Joined{RoundKind::kFour, 1};
+  return fours == 2 ? Joined{RoundKind::kFoursAndTwo, 3} : Joined{RoundKind::kFourAndTwo, 2};
+}
+
 template <typename X>
-std::vector<Pass<X>> passes_of(int64_t n) {
-  std::vector<Pass<X>> out;
-  for (const int64_t r : radices_of(n)) {
-    Pass<X> pass{r, n / r, {}, {}};
-    for (int64_t p = 0; p < pass.m; ++p)
-      for (int64_t k = 1; k < r; ++k) pass.twiddles.push_back(rounded_root<X>(p * k, n));
-    for (int64_t k = 0; r % 2 == 1 && k < r; ++k) pass.roots.push_back(rounded_root<X>(k, r));
-    n = pass.m;
-    out.push_back(std::move(pass));
+Rounds<X> rounds_of(int64_t n) {
+  const std::vector<int64_t> radices = radices_of(n);
+  Rounds<X> out;
+  for (size_t at = 0, passes; at < radices.size(); at += passes) {
+    Round<X> round{};
+    const Joined next = joined(std::span(radices).subspan(at));
+    passes = next.passes;
+    const std::span<const int64_t> own = std::span(radices).subspan(at, passes);
+    round.kind = next.kind;
+    round.size = hlo::product(own);
+    round.before = out.empty() ? 1 : out.back().before * out.back().size;
+    round.after = n / round.before / round.size;
+    for (int64_t place = 0; place < round.after; ++place) {
+      int64_t length = n / round.before;
+      for (const int64_t r : own) {
+        for (int64_t p = place; p < length / r; p += round.after)
+          for (int64_t k = 1; k < r; ++k) round.twiddles.push_back(rounded_root<X>(p * k, length));
+        length /= r;
+      }
+    }
+    round.each = std::ssize(round.twiddles) / round.after;
+    const int64_t last = own.back();
+    for (int64_t k = 0; last % 2 == 1 && k < last; ++k) round.roots.push_back(rounded_root<X>(k, last));
+    out.push_back(std::move(round));
   }
   return out;
 }
@@ -75,16 +112,16 @@ class Plan {
  public:
   Plan(FourierKind kind, int64_t n) : kind_(kind), length_(is_real(kind) ? n / 2 : n), rows_(length_) {
     if (length_ > kDirect) split();
-    row_passes_ = passes_of<X>(rows_);
+    along_rows_ = rounds_of<X>(rows_);
     if (columns_ > 1) {
-      column_passes_ = passes_of<X>(columns_);
+      along_columns_ = rounds_of<X>(columns_);
       blocks_ = blocks_of(columns_);
+      fine_.resize(static_cast<size_t>(2 * kLanes * rows_));
       for (int64_t k = 0; k < rows_; ++k) {
         for (int64_t q = 0; q < blocks_; ++q) coarse_.push_back(rounded_root<X>(k * q * kLanes, length_));
         for (int64_t l = 0; l < kLanes; ++l) {
           const Numbers<X> w = rounded_root<X>(k * l, length_);
-          fine_re_.push_back(w.re);
-          fine_im_.push_back(w.im);
+          store(w, fine_.data() + 2 * k * kLanes + l);
         }
       }
     }
@@ -151,11 +188,10 @@ class Plan {
       // In place of a number, as in first_half and second_half, as many as there are lanes.
       for (int64_t j = 0; j < columns_; ++j)
         for_blocks([&](int64_t at, int64_t lanes) {
-          // The operand is only read.
-          columns.load({const_cast<X*>(x) + at + 2 * j * width, 1, columns_ * width}, lanes, rows_);
-          columns.transform(row_passes_);
+          const Interleaved<const X> from{x + at + 2 * j * width, 1, columns_ * width};
           const Interleaved<X> to{y + at + 2 * j * rows_ * width, 1, width};
-          if (columns_ == 1) return columns.store(to, lanes, rows_, scaled());
+          if (columns_ == 1) return columns.move(from, to, lanes, rows_, along_rows_, scale());
+          columns.load(from, lanes, rows_, along_rows_);
           columns.store(to, lanes, rows_, [&](auto& x, int64_t k, int64_t) {
             const Numbers<X> w = twiddle(k, j);
             turn(x, w.re, w.im);
@@ -164,9 +200,7 @@ class Plan {
       for (int64_t k = 0; columns_ > 1 && k < rows_; ++k)
         for_blocks([&](int64_t at, int64_t lanes) {
           const Interleaved<X> place{y + at + 2 * k * width, 1, rows_ * width};
-          columns.load(place, lanes, columns_);
-          columns.transform(column_passes_);
-          columns.store(place, lanes, columns_, scaled());
+          columns.move(place, place, lanes, columns_, along_columns_, scale());
         });
     });
   }
@@ -213,16 +247,15 @@ class Plan {
   // In parts of numbers.
   int64_t in_step() const { return 2 * (length_ + (kind_ == FourierKind::kRealInverse)); }
   int64_t out_step() const { return 2 * (length_ + (kind_ == FourierKind::kReal)); }
+  X scale() const { return is_inverse() ? X{1} / static_cast<X>(length_) : X{1}; }
   auto scaled() const {
-    return [scale = is_inverse() ? X{1} / static_cast<X>(length_) : X{1}](auto& x, int64_t, int64_t) {
-      x = {x.re * scale, x.im * scale};
-    };
+    return [scale = scale()](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; };
   }
 
   Numbers<X> twiddle(int64_t row, int64_t column) const {
-    const int64_t at = row * kLanes + column % kLanes;
     const Numbers<X> w = coarse_[row * blocks_ + column / kLanes];
-    Numbers<X> x{fine_re_[at], fine_im_[at]};
+    Numbers<X> x;
+    load(fine_.data() + 2 * row * kLanes + column % kLanes, x);
     turn(x, w.re, w.im);
     return x;
   }
@@ -273,7 +306,7 @@ class Plan {
     y[0] = (x[0] + x[2 * length_]) * half;
     y[1] = (x[0] - x[2 * length_]) * half;
     for_pairs<N>(x, y, [half](auto& front, auto& back, const auto& w) {
-      auto even = front, odd = front;
+      std::remove_cvref_t<decltype(front)> even, odd;
       even = {(front.re + back.re) * half, (front.im - back.im) * half};
       odd = {(front.re - back.re) * half, (front.im + back.im) * half};
       odd = {odd.re * w.re + odd.im * w.im, odd.im * w.re - odd.re * w.im};
@@ -290,7 +323,7 @@ class Plan {
     y[2 * length_] = re - im;
     y[1] = y[2 * length_ + 1] = 0;
     for_pairs<N>(y, y, [half](auto& front, auto& back, const auto& w) {
-      auto even = front, odd = front;
+      std::remove_cvref_t<decltype(front)> even, odd;
       even = {(front.re + back.re) * half, (front.im - back.im) * half};
       odd = {(front.im + back.im) * half, (back.re - front.re) * half};
       turn(odd, w.re, w.im);
@@ -310,16 +343,15 @@ class Plan {
       for (int64_t l = 0; l < lanes; ++l) fold<C::kWidth>(from + l * in_step(), to + l * out_step());
       from = to;
     }
-    transform(const_cast<X*>(from), (from == to ? out_step() : in_step()) / 2, to, lanes);
+    transform(from, (from == to ? out_step() : in_step()) / 2, to, lanes);
     if (kind_ == FourierKind::kReal)
       for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
   }
 
   template <typename C>
   LAMINA_INLINE void several_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
-    some_lines<C>(x, y, first, lines, [&](X* from, int64_t step, X* to, int64_t lanes) {
-      columns.load({from, step, 1}, lanes, rows_);
-      columns.transform(row_passes_);
+    some_lines<C>(x, y, first, lines, [&](const X* from, int64_t step, X* to, int64_t lanes) {
+      columns.load({from, step, 1}, lanes, rows_, along_rows_);
       columns.store({to, out_step() / 2, 1}, lanes, rows_, scaled());
     });
   }
@@ -327,7 +359,7 @@ class Plan {
   // The same of lines that are rows and columns: the rows of all of them stay side by side between the two.
   template <typename C>
   LAMINA_INLINE void split_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
-    some_lines<C>(x, y, first, lines, [&](X* from, int64_t step, X* to, int64_t lanes) {
+    some_lines<C>(x, y, first, lines, [&](const X* from, int64_t step, X* to, int64_t lanes) {
       columns.hold_lines(rows_, columns_);
       // The last parts make some columns, and rows, again.
       for (int64_t at = 0; at < columns_; at += C::kSquare) {
@@ -335,14 +367,14 @@ class Plan {
         columns.load_parts({from + 2 * j, step, columns_}, lanes, rows_);
         for (int64_t i = 0; i < C::kSquare; ++i) {
           const Rows<X> part = columns.part(i);
-          columns.run(row_passes_, part, part);
+          columns.run(along_rows_, part, part);
           for (int64_t k = 0; k < rows_; ++k) {
             const Numbers<X> w = twiddles_[k * columns_ + j + i];
             for (int64_t l = 0; l < kLanes; l += C::kWidth) {
               Numbers<typename C::V> x;
-              load(part, k * kLanes + l, x);
+              load(part.at(k, l), x);
               turn(x, w.re, w.im);
-              store(x, columns.line_row(k), (j + i) * kLanes + l);
+              store(x, columns.line_row(k).at(j + i, l));
             }
           }
         }
@@ -350,8 +382,8 @@ class Plan {
       for (int64_t at = 0; at < rows_; at += C::kSquare) {
         const int64_t k = std::min<int64_t>(at, rows_ - C::kSquare);
         for (int64_t i = 0; i < C::kSquare; ++i)
-          columns.run(column_passes_, columns.line_row(k + i), columns.part(i));
-        columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scaled());
+          columns.run(along_columns_, columns.line_row(k + i), columns.part(i));
+        columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scale());
       }
     });
   }
@@ -360,12 +392,10 @@ class Plan {
   template <typename C>
   LAMINA_INLINE void first_half(C& columns, const X* x, X* y, int64_t q) const {
     const int64_t first = q * kLanes, lanes = std::min(kLanes, columns_ - first);
-    // The operand is only read.
-    columns.load({const_cast<X*>(x) + 2 * first, 1, columns_}, lanes, rows_);
-    columns.transform(row_passes_);
+    columns.load({x + 2 * first, 1, columns_}, lanes, rows_, along_rows_);
     columns.store({y + 2 * first * rows_, rows_, 1}, lanes, rows_, [&](auto& x, int64_t r, int64_t l) {
       auto w = x;
-      load(Rows<const X>{fine_re_.data(), fine_im_.data()}, r * kLanes + l, w);
+      load(fine_.data() + 2 * r * kLanes + l, w);
       turn(w, coarse_[r * blocks_ + q].re, coarse_[r * blocks_ + q].im);
       turn(x, w.re, w.im);
     });
@@ -376,18 +406,17 @@ class Plan {
   LAMINA_INLINE void second_half(C& columns, X* y, int64_t q) const {
     const int64_t first = q * kLanes, lanes = std::min(kLanes, rows_ - first);
     const Interleaved<X> place{y + 2 * first, 1, rows_};
-    columns.load(place, lanes, columns_);
-    columns.transform(column_passes_);
-    columns.store(place, lanes, columns_, scaled());
+    columns.move(place, place, lanes, columns_, along_columns_, scale());
   }
 
   FourierKind kind_;
   int64_t length_, rows_, columns_ = 1;  // of complex numbers; one column: the line is one transform
   int64_t blocks_ = 0;                   // of columns
-  std::vector<Pass<X>> row_passes_, column_passes_;
-  // w^(k (q kLanes + l)) for row k and lane l of block q: the roots of [k][q] and of [k][l].
+  Rounds<X> along_rows_, along_columns_;
+  // w^(k (q kLanes + l)) for row k and lane l of block q: the roots of [k][q] and of [k][l], these as in
+  // Rows.
   std::vector<Numbers<X>> coarse_;
-  std::vector<X> fine_re_, fine_im_;
+  std::vector<X> fine_;
   // For row k and column j at k * columns_ + j, of lines that may be side by side.
   std::vector<Numbers<X>> twiddles_;
   std::vector<Numbers<X>> halves_;  // of real transforms: w^(k / 2)
