@@ -5,9 +5,11 @@
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
+#include "hlo/with_vectors.h"
 #include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
+#include "jit/cpu/target_list.h"
 
 namespace lamina::jit {
 namespace {
@@ -19,7 +21,10 @@ using hlo::Node;
 // Index vectors between two looks at the cancel flag.
 constexpr int64_t kPollEvery = 4096;
 // Index vectors turned into offsets at a time.
-constexpr int64_t kBlock = 512;
+constexpr int64_t kBlock = TargetList::kMost;
+// Updates of single elements that are worth a thread. It looks through all indices, which brings nothing for
+// more threads than so many, and where that takes as long as the updates: without vectors.
+constexpr int64_t kSharedUpdates = 64 * 1024, kMostShares = 8;
 
 bool contains(const Dims& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
@@ -70,65 +75,96 @@ struct IndexSpace {
     return v < 0 && from_end ? v + entries[k].size : v;
   }
 
-  // Offsets into the array of flat vectors begin ... begin + count - 1; with `clamped` starts are moved
-  // inside, otherwise vectors outside give a negative one.
-  void offsets(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
-    switch (type) {
-      case hlo::DType::kS32:
-        return offsets_of<int32_t>(indices, begin, count, clamped, to);
-      case hlo::DType::kS64:
-        return offsets_of<int64_t>(indices, begin, count, clamped, to);
-      default:
-        return offsets_of<void>(indices, begin, count, clamped, to);
+  // Offsets into the array of flat vectors begin ... begin + count - 1, starts moved inside.
+  void starts(const void* indices, int64_t begin, int64_t count, int64_t* to) const {
+    if (is_narrow()) return narrow_starts(static_cast<const int32_t*>(indices) + begin, count, to);
+    std::fill(to, to + count, 0);
+    std::array<int64_t, kBlock> at;
+    for (size_t k = 0; k < entries.size(); ++k) {
+      const IndexEntry e = entries[k];
+      read_entry(indices, begin, count, k, at.data());
+      for (int64_t i = 0; i < count; ++i) to[i] += e.stride * std::clamp<int64_t>(at[i], 0, e.last);
     }
+  }
+
+  // What tells boxes apart that vectors address: a single entry itself, of more entries the offset. Places
+  // are place_stride() elements apart, below places().
+  bool is_single() const { return entries.size() == 1; }
+  int64_t place_stride() const { return is_single() ? entries[0].stride : 1; }
+  int64_t places() const {
+    if (is_single()) return entries[0].size;
+    int64_t last = 0;
+    for (const IndexEntry& e : entries) last += (e.size - 1) * e.stride;
+    return last + 1;
+  }
+  // Those of the vectors that are inside, and in [first, last).
+  void keep(const void* indices, int64_t begin, int64_t count, int64_t first, int64_t last, Isa isa,
+            TargetList& list) const {
+    const auto low = static_cast<int32_t>(first), high = static_cast<int32_t>(last);
+    if (is_narrow())
+      return list.keep(static_cast<const int32_t*>(indices) + begin, count,
+                       from_end ? static_cast<int32_t>(entries[0].size) : 0, low, high, isa);
+    std::array<int64_t, kBlock> places, at;
+    if (!is_single()) std::fill_n(places.begin(), count, 0);
+    for (size_t k = 0; k < entries.size(); ++k) {
+      read_entry(indices, begin, count, k, is_single() ? places.data() : at.data());
+      hlo::with_vectors([&, this] {
+        if (is_single())
+          put_outside(places.data(), count, entries[k].size);
+        else
+          add_places(at.data(), count, entries[k], places.data());
+      });
+    }
+    list.keep(places.data(), count, low, high, isa);
+  }
+
+  // One index of 32 bits after the other.
+  bool is_narrow() const {
+    return type == hlo::DType::kS32 && entries.size() == 1 && flat_step == 1 &&
+           entries[0].size <= std::numeric_limits<int32_t>::max();
   }
 
  private:
-  template <typename T>
-  void offsets_of(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
-    if constexpr (std::is_same_v<T, int32_t>) {
-      if (entries.size() == 1 && flat_step == 1 && entries[0].size <= std::numeric_limits<int32_t>::max())
-        return narrow_offsets(static_cast<const int32_t*>(indices) + begin, count, clamped, to);
-    }
-    std::fill(to, to + count, 0);
-    for (size_t k = 0; k < entries.size(); ++k) {
-      const IndexEntry e = entries[k];
-      const int64_t first = begin * flat_step + static_cast<int64_t>(k) * entry_step;
-      const auto stored = [&](int64_t i) -> int64_t {
-        if constexpr (std::is_void_v<T>)
-          return read_index(type, indices, first + i * flat_step);
-        else
-          return static_cast<const T*>(indices)[first + i * flat_step];
-      };
-      const int64_t end = from_end ? e.size : 0;
-      const auto at = [&](int64_t i) {
-        const int64_t v = stored(i);
-        return v + (v < 0 ? end : 0);
-      };
-      if (clamped)
-        for (int64_t i = 0; i < count; ++i) to[i] += e.stride * std::clamp<int64_t>(at(i), 0, e.last);
-      else
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t v = at(i);
-          to[i] = to[i] < 0 || v < 0 || v >= e.size ? -1 : to[i] + e.stride * v;
-        }
-    }
+  static void put_outside(int64_t* at, int64_t count, int64_t size) {
+    for (int64_t i = 0; i < count; ++i) at[i] = at[i] < size ? at[i] : -1;
+  }
+  static void add_places(const int64_t* at, int64_t count, const IndexEntry& e, int64_t* to) {
+    const int64_t size = e.size, stride = e.stride;
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = (to[i] >= 0) & (at[i] >= 0) & (at[i] < size) ? to[i] + stride * at[i] : -1;
   }
 
-  // One entry per vector, decided in the indices' own 32 bits, of which a vector register holds most.
-  void narrow_offsets(const int32_t* indices, int64_t count, bool clamped, int64_t* to) const {
+  // Entry `k` of flat vectors begin ... begin + count - 1.
+  void read_entry(const void* indices, int64_t begin, int64_t count, size_t k, int64_t* to) const {
+    const int64_t first = begin * flat_step + static_cast<int64_t>(k) * entry_step;
+    const int64_t end = from_end ? entries[k].size : 0;
+    if (type == hlo::DType::kS32)
+      hlo::with_vectors([&, this] { read_typed<int32_t>(indices, first, flat_step, count, end, to); });
+    else if (type == hlo::DType::kS64)
+      hlo::with_vectors([&, this] { read_typed<int64_t>(indices, first, flat_step, count, end, to); });
+    else
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = read_index(type, indices, first + i * flat_step);
+        if (to[i] < 0) to[i] += end;
+      }
+  }
+  template <typename T>
+  static void read_typed(const void* indices, int64_t first, int64_t step, int64_t count, int64_t end,
+                         int64_t* to) {
+    const T* const from = static_cast<const T*>(indices) + first;
+    if (step == 1)
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i] + (from[i] < 0 ? end : 0);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i * step] + (from[i * step] < 0 ? end : 0);
+  }
+
+  // Decided in the indices' own 32 bits, of which a vector register holds most.
+  void narrow_starts(const int32_t* indices, int64_t count, int64_t* to) const {
     const IndexEntry& e = entries[0];
+    const auto end = static_cast<int32_t>(from_end ? e.size : 0), last = static_cast<int32_t>(e.last);
     std::array<int32_t, kBlock> at;
-    const auto end = static_cast<int32_t>(from_end ? e.size : 0);
     for (int64_t i = 0; i < count; ++i) at[i] = indices[i] + (indices[i] < 0 ? end : 0);
-    if (clamped) {
-      const auto last = static_cast<int32_t>(e.last);
-      for (int64_t i = 0; i < count; ++i) at[i] = std::min(std::max(at[i], 0), last);
-    } else {
-      const auto size = static_cast<uint32_t>(e.size);
-      for (int64_t i = 0; i < count; ++i) at[i] = static_cast<uint32_t>(at[i]) < size ? at[i] : -1;
-    }
-    // Outside stays negative.
+    for (int64_t i = 0; i < count; ++i) at[i] = std::min(std::max(at[i], 0), last);
     if (e.stride == 1)
       for (int64_t i = 0; i < count; ++i) to[i] = at[i];
     else
@@ -219,7 +255,7 @@ struct Gather {
     std::array<int64_t, kBlock> offsets;
     for (int64_t p = begin; p < end && !context.cancelled(); p += kBlock) {
       const int64_t count = std::min(kBlock, end - p);
-      space.offsets(in[1], p, count, true, offsets.data());
+      space.starts(in[1], p, count, offsets.data());
       for_each_row(rows.data(), rows.size(), first_from, first_to + p * run_length,
                    [&](int64_t from, int64_t to, int64_t n, int64_t from_step, int64_t to_step) {
                      for (int64_t i = 0; i < n; ++i)
@@ -247,7 +283,7 @@ struct Gather {
         return copy(uint64_t{});
       default:
         const int64_t bytes = run_length * width;
-        for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + offsets[i] * width, bytes);
+        for (int64_t i = 0; i < count; ++i) copy_contiguous(from + offsets[i] * width, to + i * bytes, bytes);
     }
   }
 };
@@ -314,35 +350,51 @@ struct Scatter {
     return absl::OkStatus();
   }
 
+  // Threads share the array, not the updates: each looks through all indices for its own.
   absl::Status run_flat(const void* const* in, void* const* out, const KernelContext& context) const {
-    std::array<int64_t, kBlock> offsets;
     if (positions == 0) return absl::OkStatus();
-    const int64_t bytes = run_length * widths[0], per_leading = positions / leading;
-    const std::byte* update = static_cast<const std::byte*>(in[2]);
-    Odometer<1> at(leading_dims, {&leading_strides});
-    at.seek(0);
-    for (int64_t block = 0; block < leading; ++block, at.step()) {
-      std::byte* const target = static_cast<std::byte*>(out[0]) + at.sum(0) * widths[0];
-      for (int64_t p = 0; p < per_leading; p += kBlock) {
-        if (context.cancelled()) return absl::CancelledError("the run was cancelled");
-        const int64_t count = std::min(kBlock, per_leading - p);
-        space.offsets(in[1], p, count, false, offsets.data());
-        if (run_length == 1 && body.indexed_combine()) {
-          body.indexed_combine()(target, update, offsets.data(), count);
-          update += count * bytes;
-          continue;
-        }
-        for (int64_t i = 0; i < count; ++i, update += bytes) {
-          if (offsets[i] < 0) continue;
-          std::byte* const to = target + offsets[i] * widths[0];
-          if (body.combine())
-            body.combine()(to, update, 1, run_length);
-          else
-            std::memcpy(to, update, bytes);
-        }
+    const bool shared = run_length == 1 && context.isa != Isa::kPortable;
+    const int64_t most = shared ? std::min<int64_t>(context.parallel.threads, kMostShares) : 1;
+    const int64_t tasks = std::clamp<int64_t>(positions / kSharedUpdates, 1, most), places = space.places();
+    context.parallel(tasks, [&](int64_t t) {
+      const int64_t first = places * t / tasks, last = places * (t + 1) / tasks;
+      const std::byte* updates = static_cast<const std::byte*>(in[2]);
+      Odometer<1> at(leading_dims, {&leading_strides});
+      at.seek(0);
+      for (int64_t block = 0; block < leading; ++block, at.step()) {
+        std::byte* const array = static_cast<std::byte*>(out[0]) + at.sum(0) * widths[0];
+        update_places(in[1], first, last, updates, array, context);
+        updates += positions / leading * run_length * widths[0];
       }
+    });
+    return context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+  }
+
+  // The updates of one leading position whose place is in [first, last).
+  void update_places(const void* indices, int64_t first, int64_t last, const std::byte* updates,
+                     std::byte* array, const KernelContext& context) const {
+    const int64_t total = positions / leading, bytes = run_length * widths[0], step = space.place_stride();
+    TargetList list;
+    for (int64_t p = 0; p < total && !context.cancelled(); p += kBlock) {
+      const std::byte* const block = updates + p * bytes;
+      space.keep(indices, p, std::min(kBlock, total - p), first, last, context.isa, list);
+      if (run_length == 1 && step == 1 && body.indexed_combine()) {
+        body.indexed_combine()(array, block, list.targets(), list.updates(), list.size());
+        continue;
+      }
+      const auto each = [&](const auto& f) {
+        for (int64_t i = 0; i < list.size(); ++i)
+          f(array + list.targets()[i] * step * widths[0], block + list.update(i) * bytes);
+      };
+      if (body.combine())
+        each([&](std::byte* to, const std::byte* update) { body.combine()(to, update, 1, run_length); });
+      else if (run_length > 1)
+        each([&](std::byte* to, const std::byte* update) { copy_contiguous(update, to, bytes); });
+      else
+        with_bytes_type(bytes, [&]<typename T>() {
+          each([](std::byte* to, const std::byte* update) { std::memcpy(to, update, sizeof(T)); });
+        });
     }
-    return absl::OkStatus();
   }
 
   // Coordinates of the box's first element in the arrays, perhaps outside.
@@ -510,7 +562,7 @@ NativeOp scatter(const Node& n, bool from_end) {
     if (!contains(in_box, d)) s.fixed.push_back({d, array.dims[d], strides[d]});
   // The box must move along its fixed dimensions only, and every outer dimension be one of the indices' but
   // for leading ones, along which they do not move it.
-  bool flat = s.space.is_flat && is_run(s.whole);
+  bool flat = s.space.is_flat && is_run(s.whole) && s.space.places() <= std::numeric_limits<int32_t>::max();
   for (size_t d = 0; d < s.outer_dims.size() && s.outer_is_window[d]; ++d) {
     s.leading_dims.push_back(s.outer_dims[d]);
     s.leading_strides.push_back(strides[s.outer_array_dim[d]]);

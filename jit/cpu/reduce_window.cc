@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
@@ -11,6 +12,7 @@
 #include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
+#include "jit/cpu/target_list.h"
 #include "jit/cpu/window.h"
 #include "jit/cpu/window_fold.h"
 
@@ -303,11 +305,17 @@ struct SelectAndScatter {
     for (int64_t i = 0; i < elements; ++i) std::memcpy(to + i * width, in[2], width);
     const std::byte* const source = static_cast<const std::byte*>(in[1]);
     Region::Scratch scratch(scatter);
+    TargetList targets;
     for (int64_t begin = 0; begin < positions; begin += kWindowTask) {
       if (context.cancelled()) return cancelled();
       const int64_t n = std::min(kWindowTask, positions - begin);
-      if (scatter.indexed_combine()) {
-        scatter.indexed_combine()(to, source + begin * width, chosen + begin, n);
+      if (scatter.indexed_combine() && elements <= std::numeric_limits<int32_t>::max()) {
+        for (int64_t p = begin; p < begin + n; p += TargetList::kMost) {
+          targets.keep(chosen + p, std::min(TargetList::kMost, begin + n - p), 0,
+                       static_cast<int32_t>(elements), context.isa);
+          scatter.indexed_combine()(to, source + p * width, targets.targets(), targets.updates(),
+                                    targets.size());
+        }
         continue;
       }
       for (int64_t p = begin; p < begin + n; ++p) {

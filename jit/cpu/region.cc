@@ -60,27 +60,31 @@ struct Plain {
         for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i * step]);
     });
   }
-  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
-    T* a = static_cast<T*>(acc);
-    const T* b = static_cast<const T*>(x);
-    for (int64_t i = 0; i < n;) {
-      const int64_t to = at[i];
-      if (to < 0) {
-        ++i;
-        continue;
-      }
-      // Neighbours with one target do not wait for each other's way through memory.
-      T sum = a[to];
-      do sum = apply<T, K>(sum, b[i]);
-      while (++i < n && at[i] == to);
-      a[to] = sum;
-    }
+  static void indexed(void* acc, const void* x, const int32_t* at, const int32_t* of, int64_t n) {
+    const T* const b = static_cast<const T*>(x);
+    if (of)
+      add_indexed(static_cast<T*>(acc), at, n, [=](int64_t i) { return b[of[i]]; });
+    else
+      add_indexed(static_cast<T*>(acc), at, n, [=](int64_t i) { return b[i]; });
   }
   static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
     T a = *static_cast<const T*>(acc);
     for (int64_t i = 0; i < n; ++i)
       static_cast<T*>(y)[i * step] = a = apply<T, K>(a, static_cast<const T*>(x)[i * step]);
     *static_cast<T*>(acc) = a;
+  }
+
+ private:
+  template <typename Update>
+  static void add_indexed(T* a, const int32_t* at, int64_t n, const Update& update) {
+    for (int64_t i = 0; i < n;) {
+      const int32_t to = at[i];
+      // Neighbours with one target do not wait for each other's way through memory.
+      T sum = a[to];
+      do sum = apply<T, K>(sum, update(i));
+      while (++i < n && at[i] == to);
+      a[to] = sum;
+    }
   }
 };
 
@@ -93,9 +97,8 @@ struct Half {
   static void row(void* acc, const void* x, int64_t step, int64_t n) {
     for (int64_t i = 0; i < n; ++i) one(acc, i, x, i * step);
   }
-  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      if (at[i] >= 0) one(acc, at[i], x, i);
+  static void indexed(void* acc, const void* x, const int32_t* at, const int32_t* of, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) one(acc, at[i], x, of ? of[i] : i);
   }
   static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
@@ -113,9 +116,9 @@ struct ComplexSum {
     for (int64_t i = 0; i < n; ++i)
       for (int64_t part = 0; part < 2; ++part) a[2 * i + part] = a[2 * i + part] + b[2 * i * step + part];
   }
-  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+  static void indexed(void* acc, const void* x, const int32_t* at, const int32_t* of, int64_t n) {
     for (int64_t i = 0; i < n; ++i)
-      if (at[i] >= 0) row(static_cast<P*>(acc) + 2 * at[i], static_cast<const P*>(x) + 2 * i, 1, 1);
+      row(static_cast<P*>(acc) + 2 * int64_t{at[i]}, static_cast<const P*>(x) + 2 * (of ? of[i] : i), 1, 1);
   }
   static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {

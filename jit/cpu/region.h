@@ -20,8 +20,8 @@ namespace lamina::jit {
 // acc[i] = op(acc[i], x[i * step]).
 using RowCombine = void (*)(void* acc, const void* x, int64_t step, int64_t n);
 
-// acc[at[i]] = op(acc[at[i]], x[i]) in order, leaving out negative `at`.
-using IndexedCombine = void (*)(void* acc, const void* x, const int64_t* at, int64_t n);
+// acc[at[i]] = op(acc[at[i]], x[of[i]]) in order; without `of`: x[i].
+using IndexedCombine = void (*)(void* acc, const void* x, const int32_t* at, const int32_t* of, int64_t n);
 
 // y[i * step] = acc = op(acc, x[i * step]) for one element acc.
 using PrefixCombine = void (*)(void* acc, const void* x, void* y, int64_t step, int64_t n);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "jit/cpu/lanes_apart.h"
 #include "jit/cpu/sort_kernels.h"
 
 #if defined(__x86_64__)
@@ -13,20 +14,6 @@
 
 namespace lamina::jit {
 namespace {
-
-// For each set of eight lanes the numbers of those, then of the others.
-struct LanesApart {
-  uint8_t of[256][8] = {};
-  constexpr LanesApart() {
-    for (unsigned set = 0; set < 256; ++set) {
-      int n = 0;
-      for (const unsigned wanted : {1U, 0U})
-        for (int lane = 0; lane < 8; ++lane)
-          if ((set >> lane & 1U) == wanted) of[set][n++] = static_cast<uint8_t>(lane);
-    }
-  }
-};
-constexpr LanesApart kLanesApart;
 
 // Lanes of 32 bits: those of a set, then the others, as they go to either end of some room.
 inline void store_lanes_apart(void* low, void* high, __m256i v, unsigned lanes) {
