@@ -8,6 +8,7 @@
 #include "hlo/attributes.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
 
@@ -64,7 +65,7 @@ struct RunningScan {
     for (int64_t step = 0; step < length; ++step) {
       if (step % (kScanPoll / kScanBlock) == 0 && context.cancelled()) return cancelled();
       const int64_t at = (reverse ? length - 1 - step : step) * row;
-      std::memcpy(y + at, last, n * width);
+      copy_contiguous(last, y + at, n * width);
       combine(y + at, x + at, 1, n);
       last = y + at;
     }
