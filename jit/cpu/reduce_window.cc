@@ -226,9 +226,10 @@ struct ReduceWindow {
           if (run.offsets->empty()) {
             for (size_t i = 0; i < m; ++i) store(i, inits[i].data());
           } else if (fold && run.step <= kMostFoldedStep) {
-            fold_span(static_cast<const std::byte*>(in[0]) + shift * widths[0], run, n, spans, row.data());
-            body.combine()(row.data(), inits[0].data(), 1, n);
-            store(0, row.data());
+            const bool in_place = walk.row_step() == 1;
+            std::byte* const all = in_place ? static_cast<std::byte*>(out[0]) + to * widths[0] : row.data();
+            fold_span(static_cast<const std::byte*>(in[0]) + shift * widths[0], in[1], run, n, spans, all);
+            if (!in_place) store(0, all);
           } else if (order_free) {
             const std::byte* const from = static_cast<const std::byte*>(in[0]) + shift * widths[0];
             std::memcpy(row.data(), inits[0].data(), n * widths[0]);
@@ -258,16 +259,16 @@ struct ReduceWindow {
     return status;
   }
 
-  // `row` = the elements of the windows of `n` positions that are a few elements apart.
-  void fold_span(const std::byte* from, const WindowWalk::Stretch& run, int64_t n,
+  // `row` = the elements of the windows of `n` positions that are a few elements apart, and `init`.
+  void fold_span(const std::byte* from, const void* init, const WindowWalk::Stretch& run, int64_t n,
                  std::vector<std::byte>& spans, std::byte* row) const {
     const std::vector<int64_t>& offsets = *run.offsets;
     const int64_t width = widths[0], count = std::ssize(offsets), length = (n - 1) * run.step + 1;
     std::byte* const all = run.step == 1 ? row : spans.data();
-    fold(all, from, offsets.data(), std::min(count, kMostFolded), length);
+    fold(all, from, offsets.data(), std::min(count, kMostFolded), length, init);
     for (int64_t k = kMostFolded; k < count; k += kMostFolded) {
       std::byte* const more = spans.data() + kMostFoldedStep * kRowBlock * width;
-      fold(more, from, offsets.data() + k, std::min(count - k, kMostFolded), length);
+      fold(more, from, offsets.data() + k, std::min(count - k, kMostFolded), length, nullptr);
       body.combine()(all, more, 1, length);
     }
     if (run.step != 1) copy_row(all, row, n, run.step, 1, width);

@@ -13,46 +13,52 @@ namespace {
 
 using hlo::DType;
 
-// What a vector holds for elements of type T: themselves; unsigned ones where sums and products wrap;
-// integers in the order of floats of which the larger is wanted.
-template <typename T, bool kExtreme>
-auto raw_of() {
-  if constexpr (std::is_floating_point_v<T> && kExtreme)
-    return std::conditional_t<sizeof(T) == 4, int32_t, int64_t>{};
-  else if constexpr (std::is_integral_v<T> && !kExtreme)
-    return std::make_unsigned_t<T>{};
-  else
-    return T{};
-}
-
 // By vectors of `kWords` 64-bit words. They go by reference: only what is inlined knows registers so wide.
 template <typename T, CombineKind K, int kWords>
 class Folding {
-  static constexpr bool kExtreme = K == CombineKind::kMaximum || K == CombineKind::kMinimum;
-  static constexpr bool kAsIntegers = kExtreme && std::is_floating_point_v<T>;
-  using Raw = decltype(raw_of<T, kExtreme>());
+  static constexpr bool kLargest = K == CombineKind::kMaximum;
+  static constexpr bool kExtreme = kLargest || K == CombineKind::kMinimum;
+  static constexpr bool kFloatExtreme = kExtreme && std::is_floating_point_v<T>;
+  // Sums and products wrap.
+  using Lane = decltype([] {
+    if constexpr (std::is_integral_v<T> && !kExtreme)
+      return std::make_unsigned_t<T>{};
+    else
+      return T{};
+  }());
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static constexpr int64_t kN = kWords * 8 / static_cast<int64_t>(sizeof(T));
-  using Vec = typename hlo::VectorOf<Raw, kN>::Type;
+  using Vec = typename hlo::VectorOf<Lane, kN>::Type;
+  // Vectors of extremes, three registers each, that share the way through the window.
+  static constexpr int kSide = 4;
 
  public:
-  static void run(T* to, const T* from, const int64_t* offsets, int64_t count, int64_t n) {
+  static void run(T* to, const T* from, const int64_t* offsets, int64_t count, int64_t n, const T* init) {
     int64_t at = 0;
-    for (; at + kN <= n; at += kN) block<sizeof(Vec)>(to, from, offsets, count, at);
+    if constexpr (kFloatExtreme)
+      for (; at + kSide * kN <= n; at += kSide * kN)
+        block<kSide, sizeof(Vec)>(to + at, from + at, offsets, count, init);
+    for (; at + kN <= n; at += kN) block<1, sizeof(Vec)>(to + at, from + at, offsets, count, init);
     if (at == n) return;
     if (at > 0)
-      block<sizeof(Vec)>(to, from, offsets, count, n - kN);  // some once more
+      block<1, sizeof(Vec)>(to + n - kN, from + n - kN, offsets, count, init);  // some once more
     else if constexpr (kWords > 1)
-      Folding<T, K, kWords / 2>::run(to, from, offsets, count, n);
+      Folding<T, K, kWords / 2>::run(to, from, offsets, count, n, init);
     else
-      for (; at < n; ++at) block<sizeof(T)>(to, from, offsets, count, at);
+      for (; at < n; ++at) block<1, sizeof(T)>(to + at, from + at, offsets, count, init);
   }
 
  private:
-  template <size_t kBytes>
-  static void block(T* to, const T* from, const int64_t* offsets, int64_t count, int64_t at) {
-    Vec v;
-    fold(v, count, [&](Vec& x, int64_t k) { std::memcpy(&x, from + offsets[k] + at, kBytes); });
-    std::memcpy(to + at, &v, kBytes);
+  template <int kVectors, size_t kBytes>
+  static void block(T* to, const T* from, const int64_t* offsets, int64_t count, const T* init) {
+    if constexpr (kFloatExtreme)
+      return extremes<kVectors, kBytes>(to, from, offsets, count, init);
+    else
+      fold<kBytes>(to, from, offsets, count, init);
+  }
+
+  static void splat(Vec& v, const T* x) {
+    for (int64_t i = 0; i < kN; ++i) v[i] = static_cast<Lane>(*x);
   }
 
   static void combine(Vec& a, const Vec& b) {
@@ -60,42 +66,73 @@ class Folding {
       a = a + b;
     else if constexpr (K == CombineKind::kMultiply)
       a = a * b;
-    else if constexpr (K == CombineKind::kMaximum)
+    else if constexpr (kLargest)
       a = a < b ? b : a;
     else
       a = b < a ? b : a;
   }
 
-  // load(x, k) fills x, or a part of it, with elements number k.
-  template <typename Load>
-  static void fold(Vec& to, int64_t count, const Load& load) {
-    if constexpr (kAsIntegers) {
-      // A NaN wins, whatever its sign: it is noted apart.
-      constexpr int kSign = static_cast<int>(sizeof(T)) * 8 - 1;
-      constexpr Raw kMagnitude = std::numeric_limits<Raw>::max();
-      constexpr Raw kInfinity = std::bit_cast<Raw>(std::numeric_limits<T>::infinity());
-      constexpr Raw kNan = std::bit_cast<Raw>(std::numeric_limits<T>::quiet_NaN());
-      Vec nan{}, best{}, x{};
-      for (int64_t k = 0; k < count; ++k) {
-        load(x, k);
-        nan |= (x & kMagnitude) > kInfinity;
-        const Vec ordered = x ^ ((x >> kSign) & kMagnitude);
-        if (k == 0)
-          best = ordered;
-        else
-          combine(best, ordered);
-      }
-      to = nan ? kNan + Vec{} : best ^ ((best >> kSign) & kMagnitude);
-    } else if constexpr (kExtreme || std::is_integral_v<T>) {
+  // A NaN wins, and +0 is above -0: whether there was one, and whether all signs are the same, is noted
+  // apart.
+  template <int kVectors, size_t kBytes>
+  static void extremes(T* to, const T* from, const int64_t* offsets, int64_t count, const T* init) {
+    using Mask = typename hlo::VectorOf<Bits, kN>::Type;
+    constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
+    Vec best[kVectors];
+    Mask signs[kVectors], nan[kVectors];
+    const T* const first = from + offsets[0];
+    hlo::unrolled<kVectors>([&]<int v>() {
       Vec x{};
-      load(to, 0);
+      std::memcpy(&x, first + v * kN, kBytes);
+      best[v] = x;
+      signs[v] = (Mask)x;
+      nan[v] = x != x;
+    });
+    const auto add = [&](int v, const Vec& x) __attribute__((always_inline)) {
+      nan[v] |= x != x;
+      if constexpr (kLargest)
+        signs[v] &= (Mask)x;
+      else
+        signs[v] |= (Mask)x;
+      combine(best[v], x);
+    };
+    for (int64_t k = 1; k < count; ++k) {
+      const T* const row = from + offsets[k];
+      for (int v = 0; v < kVectors; ++v) {
+        Vec x{};
+        std::memcpy(&x, row + v * kN, kBytes);
+        add(v, x);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      if (init) {
+        Vec x{};
+        splat(x, init);
+        add(v, x);
+      }
+      Mask bits = (Mask)best[v];
+      if constexpr (kLargest)
+        bits &= signs[v] | kMagnitude;
+      else
+        bits |= signs[v] & ~kMagnitude;
+      bits = nan[v] ? std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN()) + Mask{} : bits;
+      std::memcpy(to + v * kN, &bits, kBytes);
+    }
+  }
+
+  template <size_t kBytes>
+  static void fold(T* to, const T* from, const int64_t* offsets, int64_t count, const T* init) {
+    const auto load = [&](Vec& x, int64_t k) { std::memcpy(&x, from + offsets[k], kBytes); };
+    Vec all{}, x{};
+    if constexpr (std::is_integral_v<T>) {
+      load(all, 0);
       for (int64_t k = 1; k < count; ++k) {
         load(x, k);
-        combine(to, x);
+        combine(all, x);
       }
     } else {
       // The upper half of the lanes goes to the lower one, and so on.
-      Vec lanes[kMostFolded / 2], x{};
+      Vec lanes[kMostFolded / 2];
       const auto ceil = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
       const int64_t half = std::clamp<int64_t>(ceil / 2, 1, kMostFolded / 2);
       for (int64_t k = 0; k < half; ++k) load(lanes[k], k);
@@ -105,15 +142,21 @@ class Folding {
       }
       for (int64_t s = half / 2; s >= 1; s /= 2)
         for (int64_t k = 0; k < s; ++k) combine(lanes[k], lanes[k + s]);
-      to = lanes[0];
+      all = lanes[0];
     }
+    if (init) {
+      splat(x, init);
+      combine(all, x);
+    }
+    std::memcpy(to, &all, kBytes);
   }
 };
 
 template <typename T, CombineKind K>
-void fold(void* to, const void* from, const int64_t* offsets, int64_t count, int64_t n) {
+void fold(void* to, const void* from, const int64_t* offsets, int64_t count, int64_t n, const void* init) {
   hlo::with_lanes([&]<int kWords>() {
-    Folding<T, K, kWords>::run(static_cast<T*>(to), static_cast<const T*>(from), offsets, count, n);
+    Folding<T, K, kWords>::run(static_cast<T*>(to), static_cast<const T*>(from), offsets, count, n,
+                               static_cast<const T*>(init));
   });
 }
 

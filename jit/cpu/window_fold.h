@@ -11,9 +11,10 @@
 
 namespace lamina::jit {
 
-// to[i] = the elements from[offsets[k] + i], k < count, for i < n. 1 <= count <= kMostFolded; `to` is memory
-// of its own.
-using WindowFold = void (*)(void* to, const void* from, const int64_t* offsets, int64_t count, int64_t n);
+// to[i] = the elements from[offsets[k] + i], k < count, for i < n, and the one at `init`, if any, last.
+// 1 <= count <= kMostFolded; `to` is memory of its own.
+using WindowFold = void (*)(void* to, const void* from, const int64_t* offsets, int64_t count, int64_t n,
+                            const void* init);
 inline constexpr int64_t kMostFolded = 16;
 
 // Null if there is no routine for them.
