@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hlo/reference_dot.h"
+#include "jit/cpu/convolution_features.h"
 #include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
@@ -504,6 +505,11 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
       [&]<typename T, typename Out>(auto store) -> absl::Status {
         Out* const to = static_cast<Out*>(output);
         const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+        if constexpr (std::is_same_v<T, Out>)
+          if (kernels.feature_chains[0] && loads_unchanged<T>(in))
+            if (const auto plan = plan_features(s, kernels.lanes, context.parallel.threads))
+              return FeatureConvolution<T, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+                  .run();
         if (kernels.lane_chains[0])
           if (const auto plan = plan_lanes(s, kernels.lanes, sizeof(T), context.parallel.threads))
             return LaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)

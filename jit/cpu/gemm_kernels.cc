@@ -112,6 +112,7 @@ const GemmKernels<T>& portable() {
       .run_tile_across = {},
       .offset_tile = {},
       .lane_chains = {},
+      .feature_chains = {},
       .transpose = transpose<T>,
       .widen_f16 = nullptr,
       .widen_bf16 = nullptr,

@@ -49,6 +49,12 @@ template <typename T>
 using LaneChainsFn = void (*)(int64_t kc, const int32_t* terms, const int32_t* positions, const T* base,
                               const T* filter, int64_t step, T* acc, bool fresh);
 
+// The same for neighbouring features, two vectors of them or more, whose terms lie anywhere: c[p * ldc + f]
+// becomes the chain of terms[k][p][f] and filter[k * features + f] for k < kc, for each of the positions.
+template <typename T>
+using FeatureChainsFn = void (*)(int64_t kc, const T* const* const* terms, const T* filter, int64_t features,
+                                 T* c, int64_t ldc);
+
 // A tile of full vectors, `a` packed as for TileFn, row k of b at b + offsets[k].
 template <typename T>
 using OffsetTileFn = void (*)(int64_t kc, const T* a, const T* b, const int32_t* offsets, T* c, int64_t ldc,
@@ -56,6 +62,7 @@ using OffsetTileFn = void (*)(int64_t kc, const T* a, const T* b, const int32_t*
 
 inline constexpr int kMaxRunVecs = 2;
 inline constexpr int kMaxLaneChains = 8;
+inline constexpr int kMaxFeatureChains = 7;
 inline constexpr int kMaxInPlaceRows = 8;
 inline constexpr int kMaxInPlaceVecs = 2;
 
@@ -74,6 +81,7 @@ struct GemmKernels {
   OffsetTileFn<T> offset_tile[kMaxTileRows][kMaxTileVecs];
   // [positions - 1]; null for those types, too.
   LaneChainsFn<T> lane_chains[kMaxLaneChains];
+  FeatureChainsFn<T> feature_chains[kMaxFeatureChains];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
   void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
   // to[i] = from[i] for i < n, of elements of f16 and of bf16; null where there are no vectors for it.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/cpu/convolution_features.h"
 #include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
@@ -271,6 +272,60 @@ TEST_CASE("large convolutions whose lanes are positions have the bits of the def
       CHECK(plan->cuts() > 1);
       check_conv_bits(pools, DType::kF32, DType::kF32, s, usual_strides(s, features_last), rng);
     }
+}
+
+// Every way to meet an edge, in lines of several tiles, with features that are no whole number of vectors.
+TEST_CASE("convolutions whose lanes are features have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(30);
+  const DType types[] = {DType::kF32, DType::kF64, DType::kBF16};
+  int planned = 0, zero_lines = 0;
+  for (int i = 0; i < 250; ++i) {
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(1 + rng() % 2);
+    s.batch_groups = 1;
+    s.input_batch = pick(rng, {1, 2, 3});
+    s.feature_groups = s.input_features = s.output_features = pick(rng, {16, 19, 32, 40, 77});
+    s.filter_input = 1;
+    for (ConvDim& d : s.spatial) {
+      d.output = pick(rng, {4, 7, 15, 24});
+      d.pad_low = pick(rng, {0, 1, 2, 6, -1, -3});
+      const int64_t reach = (d.output - 1) * d.stride + (d.filter - 1) * d.filter_dilation + 1;
+      d.input = std::max<int64_t>(1, (reach - d.pad_low - pick(rng, {0, 1, 2, 5, -2})) / d.input_dilation);
+    }
+    const Sizes sizes = usual_strides(s, true);
+    if (jit::plan_features(s, 8, 2)) {
+      ++planned;
+      zero_lines += s.spatial[0].pad_low > s.spatial[0].filter;
+    }
+    const DType type = types[static_cast<size_t>(i) % std::size(types)];
+    check_conv_bits(pools, type, type, s, sizes, rng);
+  }
+  CHECK(planned > 50);
+  CHECK(zero_lines > 5);
+}
+
+// What is read in place has its features side by side, in windows of one block of terms.
+TEST_CASE("depthwise convolutions read their features in place where these lie side by side") {
+  ConvShape s;
+  s.input_batch = 8;
+  s.feature_groups = s.input_features = s.output_features = 128;
+  s.spatial.resize(2);
+  for (ConvDim& d : s.spatial) {
+    d.input = d.output = 28;
+    d.filter = 3;
+    d.pad_low = 1;
+  }
+  usual_strides(s, false);
+  CHECK(!jit::plan_features(s, 8, 1));
+  usual_strides(s, true);
+  const auto plan = jit::plan_features(s, 8, 1);
+  REQUIRE(plan);
+  CHECK(plan->tiles == 4);
+  CHECK(plan->held == 3);
+  CHECK(!jit::plan_features(s, 128, 1));
+  for (ConvDim& d : s.spatial) d.filter = 17;
+  CHECK(!jit::plan_features(s, 8, 1));
 }
 
 // Depthwise ones, groups of a few features, and their gradients, in any number of dimensions.
