@@ -152,12 +152,15 @@ class Plan {
         constexpr int kWidth = std::remove_reference_t<decltype(columns)>::kWidth;
         const X* from = x + line * in_step();
         X* const to = y + line * out_step();
+        const bool asks = line + 1 < lines && length_ <= kLongestTogether;
+        if (asks) ask_for(from + in_step(), in_step());
         if (folds) {
           X* const folded = columns.line(length_);
           fold<kWidth>(from, folded);
           from = folded;
         }
         for (int64_t q = 0; q < blocks_; ++q) first_half(columns, from, to, q);
+        if (asks) ask_for(to + out_step(), out_step());
         for (int64_t q = 0; q < blocks_of(rows_); ++q) second_half(columns, to, q);
         if (finishes) finish_real<kWidth>(to);
       });

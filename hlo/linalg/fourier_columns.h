@@ -54,15 +54,19 @@ class Columns {
   LAMINA_INLINE void move(const Interleaved<const X>& from, const Interleaved<X>& to, int64_t lanes,
                           int64_t rows, const Rounds<X>& rounds, X scale) {
     const bool ends = lanes == kLanes && !rounds.empty() && reaches_columns(rounds.back().kind);
+    if (ends && rounds.size() == 1)
+      return with_swapped([&]<bool kSwapped>() {
+        run_round(rounds[0], FromColumns<X, kSwapped>{from.first, from.row_step},
+                  ToColumns<X, kSwapped>{to.first, to.row_step, scale});
+      });
     const size_t inside = rounds.size() - ends;
     const size_t done = begin(from, lanes, rows, rounds, inside);
     run_rounds(rounds, done, inside);
     if (!ends)
-      store(to, lanes, rows, [=](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; });
-    else if (swapped_)
-      run_round(rounds.back(), halves_[0], ToColumns<X, true>{to.first, to.row_step, scale});
-    else
-      run_round(rounds.back(), halves_[0], ToColumns<X, false>{to.first, to.row_step, scale});
+      return store(to, lanes, rows, [=](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; });
+    with_swapped([&]<bool kSwapped>() {
+      run_round(rounds.back(), halves_[0], ToColumns<X, kSwapped>{to.first, to.row_step, scale});
+    });
   }
   // From rows to others, which may be the same.
   LAMINA_INLINE void run(const Rounds<X>& rounds, Rows<X> x, const Rows<X>& to) {
@@ -105,6 +109,7 @@ class Columns {
   LAMINA_INLINE void store_parts(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t l = 0; l < lanes; l += N) {
+        for (int64_t i = 0; i < N; ++i) __builtin_prefetch(to.at(kLanes + l + i, r), 0, 2);
         Numbers<V> x[kSquare];
 #pragma GCC unroll 8
         for (int i = 0; i < kSquare; ++i) {
@@ -247,6 +252,13 @@ class Columns {
     for (int64_t r = squares; r < rows; ++r)
       for (int64_t l = 0; l < lanes; ++l) store_number(to, l, r, finish);
   }
+  template <typename F>
+  LAMINA_INLINE void with_swapped(const F& f) const {
+    if (swapped_)
+      f.template operator()<true>();
+    else
+      f.template operator()<false>();
+  }
   // Loads, or makes the first of `count` rounds as well: how many it made.
   LAMINA_INLINE size_t begin(const Interleaved<const X>& from, int64_t lanes, int64_t rows,
                              const Rounds<X>& rounds, size_t count) {
@@ -258,10 +270,9 @@ class Columns {
       load_columns(from, lanes, rows);
       return 0;
     }
-    if (swapped_)
-      run_round(rounds[0], FromColumns<X, true>{from.first, from.row_step}, halves_[0]);
-    else
-      run_round(rounds[0], FromColumns<X, false>{from.first, from.row_step}, halves_[0]);
+    with_swapped([&]<bool kSwapped>() {
+      run_round(rounds[0], FromColumns<X, kSwapped>{from.first, from.row_step}, halves_[0]);
+    });
     return 1;
   }
   LAMINA_INLINE void run_rounds(const Rounds<X>& rounds, size_t begin, size_t end) {

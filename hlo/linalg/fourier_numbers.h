@@ -38,6 +38,12 @@ struct Numbers {
 
 #define LAMINA_INLINE [[gnu::always_inline]] inline
 
+// Has memory on its way to the second cache that is read or written soon.
+template <typename X>
+LAMINA_INLINE void ask_for(const X* first, int64_t count) {
+  for (int64_t i = 0; i < count; i += kSideBySide<X>) __builtin_prefetch(first + i, 0, 2);
+}
+
 // A vector, or a number, anywhere in memory. (The compiler copies bytes to an array of vectors by smaller
 // ones.)
 template <typename X, typename V>

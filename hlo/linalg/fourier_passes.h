@@ -308,7 +308,7 @@ template <typename X, typename F, typename T>
     using V = typename VectorOf<X, N>::Type;
     if (round.kind == RoundKind::kFours) return run_joined<V, 4, 4>(round, from, to);
     if (round.kind == RoundKind::kFoursAndTwo) return run_joined<V, 4, 4, 2>(round, from, to);
-    if constexpr (std::is_same_v<F, T>) {
+    if constexpr (std::is_same_v<F, Rows<X>> && std::is_same_v<T, Rows<X>>) {
       switch (round.kind) {
         case RoundKind::kFourAndTwo:
           return run_joined<V, 4, 2>(round, from, to);
