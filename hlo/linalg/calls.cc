@@ -37,6 +37,9 @@ constexpr Plans kFourierColumns = {
 constexpr Routine kRoutines[] = {
     {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr, lanes_cholesky,
      nullptr, true},
+    // Of the mean of a and its adjoint, where sum and half are numbers that their type holds (hlo/passes).
+    {"lamina.mean_cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_mean_cholesky), nullptr, nullptr,
+     lanes_mean_cholesky, nullptr, true},
     // Packed factors, zero-based pivots, and the order of rows that they make.
     {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr, lanes_lu, nullptr, true},
     // Of a, its packed factors and their order; the derivative is that by a.
@@ -44,6 +47,9 @@ constexpr Routine kRoutines[] = {
      lu_solve_transpose, lanes_lu_solve, nullptr, true},
     {"lamina.lu_solve_transposed", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve_transposed),
      lu_solve_transposed_jvp, lu_solve_transposed_transpose, lanes_lu_solve_transposed, nullptr, true},
+    // Both, factoring first (hlo/passes): the factors have numbers that their type holds.
+    {"lamina.solve", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_solve), nullptr, nullptr, lanes_solve, nullptr,
+     true},
     {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr, lanes_det, nullptr,
      true},
     {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr,

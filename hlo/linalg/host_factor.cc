@@ -71,6 +71,17 @@ void solve_triangle(const Matrix<T>& a, bool lower, bool transposed, bool unit, 
   substitute(a, lower, transposed, unit, b);
 }
 
+// The rows of b in this order, solved by packed factors.
+template <typename T>
+Matrix<T> solve_in_order(const Matrix<T>& packed, std::span<const int32_t> order, const Matrix<T>& b) {
+  Matrix<T> x(b.rows, b.columns);
+  for (int64_t j = 0; j < b.columns; ++j)
+    for (int64_t i = 0; i < b.rows; ++i) x.at(i, j) = b.at(order[static_cast<size_t>(i)], j);
+  solve_triangle(packed, true, false, true, x);
+  solve_triangle(packed, false, false, false, x);
+  return x;
+}
+
 template <typename T>
 void solve_factored(const Problem& p, bool transposed) {
   const Matrix<T> packed = p.in<T>(1);
@@ -88,10 +99,7 @@ void solve_factored(const Problem& p, bool transposed) {
     for (int64_t j = 0; j < b.columns; ++j)
       for (int64_t i = 0; i < b.rows; ++i) x.at(order[static_cast<size_t>(i)], j) = y.at(i, j);
   } else {
-    for (int64_t j = 0; j < b.columns; ++j)
-      for (int64_t i = 0; i < b.rows; ++i) x.at(i, j) = b.at(order[static_cast<size_t>(i)], j);
-    solve_triangle(packed, true, false, true, x);
-    solve_triangle(packed, false, false, false, x);
+    x = solve_in_order(packed, order, b);
   }
   p.out(0, x);
 }
@@ -148,16 +156,31 @@ bool factor_reflections(Matrix<T>& a, std::vector<T>& scales) {
   return false;
 }
 
-}  // namespace
-
 template <typename T>
-void run_cholesky(const Problem& p) {
-  Matrix<T> a = p.in<T>(0);
+void factor_positive(const Problem& p, Matrix<T> a) {
   for (int64_t j = 0; j < a.columns; ++j) a.at(j, j) = real_of(a.at(j, j));
   const bool positive = cholesky(a);
   for (int64_t j = 0; j < a.columns; ++j)
     for (int64_t i = 0; i < a.rows; ++i) a.at(i, j) = i < j ? T(0) : positive ? a.at(i, j) : nan_of<T>();
   p.out(0, a);
+}
+
+}  // namespace
+
+template <typename T>
+void run_cholesky(const Problem& p) {
+  factor_positive(p, p.in<T>(0));
+}
+
+template <typename T>
+void run_mean_cholesky(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  for (int64_t j = 0; j < a.columns; ++j)
+    for (int64_t i = j; i < a.rows; ++i) a.at(i, j) += conj_of(a.at(j, i));
+  p.round(a, 0);
+  for (T& x : a.data) x *= 0.5;
+  p.round(a, 0);
+  factor_positive(p, std::move(a));
 }
 
 template <typename T>
@@ -176,6 +199,14 @@ void run_lu_solve(const Problem& p) {
 template <typename T>
 void run_lu_solve_transposed(const Problem& p) {
   solve_factored<T>(p, true);
+}
+
+template <typename T>
+void run_solve(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  const std::vector<int32_t> pivots = lu_in_place(a);
+  p.round(a, 0);
+  p.out(0, solve_in_order<T>(a, permutation_of(pivots, a.rows), p.in<T>(1)));
 }
 
 template <typename T>
@@ -312,9 +343,11 @@ void run_hessenberg(const Problem& p) {
   template void name<double>(const Problem&); \
   template void name<Complex>(const Problem&);
 LAMINA_INSTANTIATE(run_cholesky)
+LAMINA_INSTANTIATE(run_mean_cholesky)
 LAMINA_INSTANTIATE(run_lu)
 LAMINA_INSTANTIATE(run_lu_solve)
 LAMINA_INSTANTIATE(run_lu_solve_transposed)
+LAMINA_INSTANTIATE(run_solve)
 LAMINA_INSTANTIATE(run_det)
 LAMINA_INSTANTIATE(run_slogdet)
 LAMINA_INSTANTIATE(run_adjugate)

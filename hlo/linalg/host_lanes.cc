@@ -81,6 +81,38 @@ void solve_triangle(const Group& g, bool lower, bool unit) {
   });
 }
 
+// The numbers that memory would hold of these.
+template <int N>
+void round_all(const Group& g, Matrix<Lanes<N>>& a) {
+  with_number_type(g.in[0].dtype(), [&]<typename X>(X*) {
+    using Held = typename VectorOf<X, N>::Type;
+    for (Lanes<N>& x : a.data) x = __builtin_convertvector(__builtin_convertvector(x, Held), Lanes<N>);
+  });
+}
+
+// The lower triangle becomes that of the mean of a and its transpose, as it would be in memory.
+template <int N>
+void take_mean(const Group& g, Matrix<Lanes<N>>& a) {
+  with_number_type(g.in[0].dtype(), [&]<typename X>(X*) {
+    using Held = typename VectorOf<X, N>::Type;
+    for (int64_t j = 0; j < a.columns; ++j)
+      for (int64_t i = j; i < a.rows; ++i) {
+        const Held sum = __builtin_convertvector(a.at(i, j) + a.at(j, i), Held);
+        a.at(i, j) = __builtin_convertvector(sum * static_cast<X>(0.5), Lanes<N>);
+      }
+  });
+}
+
+template <int N>
+void factor_positive(const Group& g, Matrix<Lanes<N>>& a) {
+  Mask<Lanes<N>> positive;
+  eliminate_symmetric(a, positive);
+  if (any(!positive))
+    for (Lanes<N>& x : a.data) x = positive ? x : Lanes<N>{} + kNaN;
+  for (int64_t j = 1; j < a.columns; ++j) std::fill_n(a.column(j), j, Lanes<N>{});
+  store<N>(g, 0, a);
+}
+
 template <int N>
 void load_signs(const Group& g, Lanes<N>& signs) {
   for (int64_t l = 0; l < N; ++l) signs[l] = sign_of(order_of(g, std::min(l, g.count - 1)));
@@ -160,12 +192,15 @@ void find_singular(const Group& g, bool vectors) {
 void lanes_cholesky(const Group& g) {
   with_lanes([&]<int N>() {
     Loaded<N> a(g, 0);
-    Mask<Lanes<N>> positive;
-    eliminate_symmetric(a, positive);
-    if (any(!positive))
-      for (Lanes<N>& x : a.data) x = positive ? x : Lanes<N>{} + kNaN;
-    for (int64_t j = 1; j < a.columns; ++j) std::fill_n(a.column(j), j, Lanes<N>{});
-    store<N>(g, 0, a);
+    factor_positive<N>(g, a);
+  });
+}
+
+void lanes_mean_cholesky(const Group& g) {
+  with_lanes([&]<int N>() {
+    Loaded<N> a(g, 0);
+    take_mean<N>(g, a);
+    factor_positive<N>(g, a);
   });
 }
 
@@ -173,10 +208,23 @@ void lanes_lu(const Group& g) {
   with_lanes([&]<int N>() {
     Loaded<N> a(g, 0);
     Matrix<Lanes<N>> pivots(std::min(a.rows, a.columns), 1), order(a.rows, 1);
+    for (int64_t i = 0; i < a.rows; ++i) order.data[i] = Lanes<N>{} + static_cast<double>(i);
     eliminate(a, pivots, order);
     store<N>(g, 0, a);
     store<N>(g, 1, pivots);
     store<N>(g, 2, order);
+  });
+}
+
+void lanes_solve(const Group& g) {
+  with_lanes([&]<int N>() {
+    Loaded<N> a(g, 0), x(g, 1);
+    Matrix<Lanes<N>> pivots(a.rows, 1);
+    eliminate(a, pivots, x);
+    round_all<N>(g, a);
+    substitute(a, true, false, true, x);
+    substitute(a, false, false, false, x);
+    store<N>(g, 0, x);
   });
 }
 

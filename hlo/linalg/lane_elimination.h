@@ -191,11 +191,11 @@ void eliminate_step(Matrix<T>& a, int64_t k, int64_t first, int64_t last, const 
   }
 }
 
-// a becomes its packed factors; zero-based pivots, and the order of rows that they make.
+// a becomes its packed factors; zero-based pivots, and the rows of another matrix in the order that they
+// make.
 template <LanesType T>
-void eliminate(Matrix<T>& a, Matrix<T>& pivots, Matrix<T>& order) {
+void eliminate(Matrix<T>& a, Matrix<T>& pivots, Matrix<T>& ordered) {
   const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
-  for (int64_t i = 0; i < m; ++i) order.data[i] = T{} + static_cast<double>(i);
   for (int64_t begin = 0; begin < steps; begin += kBlock) {
     const int64_t end = std::min<int64_t>(begin + kBlock, steps);
     Exchange<T> exchanges[kBlock];
@@ -204,7 +204,7 @@ void eliminate(Matrix<T>& a, Matrix<T>& pivots, Matrix<T>& order) {
     for (int64_t k = begin; k < end; ++k) {
       const Exchange<T>& exchange = exchanges[k - begin] = Exchange<T>(a, k);
       exchange.apply(a, begin, end);
-      exchange.apply(order, 0, 1);
+      exchange.apply(ordered, 0, ordered.columns);
       pivots.data[k] = __builtin_convertvector(exchange.best, T);
       const T pivot = a.at(k, k);
       // A column of zeros needs no step.

@@ -23,11 +23,14 @@ constexpr Pass kPasses[] = {
      hoist_products},
     {"factors", "products read what their factors are transposes of, and give what they are transposed to",
      turn_factors},
+    {"routines", "matrix routines that do by one call what was asked for by two: factor and solve",
+     join_routines},
     {"simplify", "all of the above until nothing changes", simplify},
 };
 
-// The order in which `simplify` runs the others. Transposes that do not change in a loop have left it before
-// its products turn factors back: one by rows is made once, for a product in every step.
+// The order in which `simplify` runs the others, but for the one that ends it. Transposes that do not change
+// in a loop have left it before its products turn factors back: one by rows is made once, for a product in
+// every step.
 constexpr absl::StatusOr<ComputationPtr> (*kSimplify[])(const ComputationPtr&) = {
     inline_calls,     propagate_constants, fold,        simplify_arithmetic,
     simplify_shapes,  simplify_control,    drop_unused, drop_results,
@@ -76,7 +79,8 @@ absl::StatusOr<ComputationPtr> simplify(const ComputationPtr& computation) {
     }
     if (current == before) break;
   }
-  return current;
+  // It looks for the forms that the others leave.
+  return join_routines(current);
 }
 
 }  // namespace lamina::hlo

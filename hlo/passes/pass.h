@@ -45,6 +45,7 @@ absl::StatusOr<ComputationPtr> drop_results(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> hoist_invariants(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> hoist_products(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> turn_factors(const ComputationPtr& computation);
+absl::StatusOr<ComputationPtr> join_routines(const ComputationPtr& computation);
 // All of them, in turn, until nothing changes.
 absl::StatusOr<ComputationPtr> simplify(const ComputationPtr& computation);
 

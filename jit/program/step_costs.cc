@@ -82,9 +82,10 @@ int64_t dot_products(const Node& n) {
 // By the customary leading terms, of a matrix of m rows and n columns, with r further columns.
 double routine_flops(std::string_view name, double m, double n, double r) {
   const double k = std::min(m, n), most = std::max(m, n);
-  if (name == "lamina.cholesky") return n * n * n / 3;
+  if (name == "lamina.cholesky" || name == "lamina.mean_cholesky") return n * n * n / 3;
   if (name == "lamina.lu") return k * k * (most - k / 3);
   if (name == "lamina.geqrf" || name == "lamina.qr") return 2 * k * k * (most - k / 3);
+  if (name == "lamina.solve") return 2 * n * n * (n / 3 + r);
   if (name.starts_with("lamina.solve_")) return n * n * r;
   if (name.starts_with("lamina.lu_solve")) return 2 * n * n * r;
   if (name == "lamina.eigh") return 9 * n * n * n;

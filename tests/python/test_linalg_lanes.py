@@ -71,6 +71,33 @@ def test_matrices_side_by_side_have_the_bits_of_each_alone(name, n, columns, dty
             )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(("n", "columns"), [(5, 1), (8, 2), (16, 6), (31, 4), (40, 3)])
+def test_systems_solved_by_one_call_have_the_bits_of_factors_and_substitution(n, columns, dtype):
+    rng = np.random.default_rng(n)
+    x, y = of_all_kinds(rng, n, dtype), rng.normal(size=(19, n, columns)).astype(dtype)
+    at_once = lm.jit(la.solve)
+    with_factors = lm.jit(lambda x, y: (la.solve(x, y), lm.lax.linalg.lu(x)))
+    for part in (slice(0, 19), slice(12, 13)):
+        a, b = lnp.asarray(x[part]), lnp.asarray(y[part])
+        np.testing.assert_array_equal(np.asarray(at_once(a, b)), np.asarray(with_factors(a, b)[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [5, 8, 16, 31, 40])
+def test_factors_of_means_by_one_call_have_the_bits_of_those_of_stored_means(n, dtype):
+    rng = np.random.default_rng(n)
+    x = of_all_kinds(rng, n, dtype)
+    x[13] += rng.normal(size=(n, n)) / 100  # not quite symmetric
+    x[14] *= np.finfo(dtype).max / 1.5 / x[14].max()
+    x[15] *= np.finfo(dtype).tiny
+    at_once = lm.jit(la.cholesky)
+    with_mean = lm.jit(lambda x: (la.cholesky(x), (x + x.mT) / 2))
+    for part in (slice(0, 19), slice(13, 14)):
+        a = lnp.asarray(x[part])
+        np.testing.assert_array_equal(np.asarray(at_once(a)), np.asarray(with_mean(a)[0]))
+
+
 @pytest.mark.parametrize("n", [5, 8, 21])
 def test_many_factors_side_by_side_are_those_of_lapack(n):
     a = np.random.default_rng(n).normal(size=(21, n, n))
