@@ -33,7 +33,7 @@ const Node* factors_of(const Node& solve) {
 Value whose_mean(const Node& cholesky) {
   if (!calls(cholesky, "lamina.cholesky")) return {};
   const Value mean = cholesky.operand_value(0);
-  Value sum, x;
+  Value sum;
   if (is_complex(mean.dtype()) ||
       !(match::op(Op::multiply, match::any(&sum), match::number(0.5))(mean) ||
         match::op(Op::multiply, match::number(0.5), match::any(&sum))(mean) ||
