@@ -167,6 +167,19 @@ inline constexpr double kDigammaLarge[] = {
     0x1.1de11fc1b4eccp+11, -0x1.f7ff999dbc335p+12, 0x1.579a134d5bc52p+14, -0x1.5af6cea6030b9p+15,
     0x1.e6a2bbd79b192p+15, -0x1.a610e5be4ccd9p+15, 0x1.5461b5ca8295bp+14,
 };
+// as kDigamma, to 2^-38.
+inline constexpr double kDigammaNarrow[] = {
+    0x1.e6f0cbb873616p-1, -0x1.b1cb6301ea855p-2, 0x1.eca189baf66a6p-3, -0x1.2feee9cc7c487p-3,
+    0x1.8512e32ab1f69p-4, -0x1.fb45548260512p-5, 0x1.4dea77a4f2feep-5, -0x1.b9cb6718c99c4p-6,
+    0x1.25464086fa351p-6, -0x1.8997b333499cep-7, 0x1.0602302189b10p-7, -0x1.37f358d2542cbp-8,
+    0x1.9fb19f53f02d4p-9, -0x1.dad6904ae0090p-9, 0x1.3c8394ae5882dp-9,
+};
+// as kDigammaLarge, to 2^-38 of digamma.
+inline constexpr double kDigammaLargeNarrow[] = {
+    0x1.55555555065f5p-4, -0x1.11110ac519702p-7, 0x1.040aca0f8affcp-8, -0x1.101e3bbb5e5a8p-8,
+    0x1.da2e14666a5f3p-8, -0x1.08f99b13935c6p-6, 0x1.175e79d5aac31p-5, -0x1.9ce6a69c8d954p-5,
+    0x1.2457de7ba493fp-5,
+};
 // lgamma(2 + z) / z in z - 0.25, -0.51 <= z <= 1.01.
 inline constexpr double kLgamma[] = {
     0x1.ff797bba88502p-2, 0x1.2b408cef4c80cp-2, -0x1.bcc9b6fbc7726p-5, 0x1.e14e96ffdd8e8p-7,
@@ -182,6 +195,18 @@ inline constexpr double kStirling[] = {
     0x1.b950dadd18750p-11, -0x1.f683ee6be7564p-10, 0x1.a22c67ede2dedp-8, -0x1.d2fc9a9669d80p-6,
     0x1.376fc01a769e0p-3, -0x1.a915b2f985e05p-1, 0x1.fb39a1b8dec6ep+1, -0x1.ca5c6e269a3e6p+3,
     0x1.0ac00de6479b1p+5, -0x1.254f2f1821524p+5,
+};
+// as kLgamma, to 2^-39.
+inline constexpr double kLgammaNarrow[] = {
+    0x1.ff797bba88502p-2, 0x1.2b408cef6155bp-2, -0x1.bcc9b6fc0d515p-5, 0x1.e14e965804342p-7,
+    -0x1.3191e4843c13ep-8, 0x1.a75581b0790bfp-10, -0x1.356b03d95ec82p-11, 0x1.d4a8a1bfe94b8p-13,
+    -0x1.6c024286bfd84p-14, 0x1.21a3ce502cf6cp-15, -0x1.d0cc76499c486p-17, 0x1.5a9c54448dba1p-18,
+    -0x1.1af1079e8a4bdp-19, 0x1.74e951661b246p-20, -0x1.36152d6fe3818p-21,
+};
+// as kStirling, to 2^-39 of lgamma.
+inline constexpr double kStirlingNarrow[] = {
+    0x1.5555555531891p-4, -0x1.6c16b625bbb56p-9, 0x1.a0072e6b71c90p-11, -0x1.351d6227847d0p-11,
+    0x1.8057a0c51cbd8p-11, -0x1.ac7f900d09267p-11,
 };
 // erf_inv(y)/y in w - 2.5, w = -log(1 - y^2) < 5.
 inline constexpr double kErfInvCentral[] = {

@@ -57,8 +57,25 @@ Scalar lgamma_f64(Scalar x) {
   const Scalar pole = floor(a) == a;
   const Scalar left = select(pole, inf, select(a < 0x1p-60, value(positive), value(reflected)));
   const Scalar right = select(a > kLargest, inf, value(positive));
-  const Scalar r = select(x < 0, left, select(a == 0, inf, right));
+  const Scalar r = select_rare(x < 0, left, select(a == 0, inf, right));
   return select(is_nan(x), x, r);
+}
+
+// As lgamma_positive, in plain f64, for narrower types.
+Scalar lgamma_positive_narrow(Scalar x) {
+  const Scalar small = x < 0.5, below = x < 1.75, large = x >= 3;
+  const Scalar log = log_narrow(select(small, fma(x, x, x), x));  // of x (x + 1) below 1/2
+  const Scalar z = select(small, x, select(below, x - 1, limit_above(x, 3) - 2));
+  const Scalar near = z * polynomial(z - 0.25, kLgammaNarrow);
+  const Scalar b = select(large, x, constant(x, 3)), inverse = 1 / b;
+  const Scalar correction = polynomial(inverse * inverse, kStirlingNarrow) * inverse;
+  const Scalar stirling = fma(b - 0.5, log - 1, correction + kStirlingShift);
+  return select(large, stirling, select(below, near - log, near));
+}
+
+Scalar lgamma_narrow(Scalar x) {
+  const Scalar usual = (x > 0) & (x < infinity_like(x));
+  return select_rare(~usual, lgamma_f64(x), lgamma_positive_narrow(select(usual, x, constant(x, 1))));
 }
 
 // digamma for positive finite x.
@@ -93,13 +110,29 @@ Scalar digamma_f64(Scalar x) {
   const Scalar left = select(pole, nan_like(x), value(reflected));
   const Scalar near_zero = -1 / x;
   const Scalar right = select(a < 0x1p500, value(positive), log(a));
-  const Scalar r = select(a < 0x1p-60, near_zero, select(x < 0, left, right));
+  const Scalar r = select(a < 0x1p-60, near_zero, select_rare(x < 0, left, right));
   return select(x == -inf, nan_like(x), select(is_nan(x), x, r));
+}
+
+// As digamma_positive, in plain f64, for narrower types.
+Scalar digamma_positive_narrow(Scalar x) {
+  const Scalar large = x >= 2, below = x < 1, inverse = 1 / x;
+  const Scalar base = select(large, 1, x) + select(below, 1, constant(x, 0));
+  const Scalar middle = (base - kRoot - kRootLow) * polynomial(base - 1.5, kDigammaNarrow);
+  const Scalar half = select(large, inverse, constant(x, 0.5)), u = half * half;
+  const Scalar log = log_narrow(select(large, x, constant(x, 2)));
+  const Scalar asymptotic = (log - 0.5 * half) - u * polynomial(u, kDigammaLargeNarrow);
+  return select(large, asymptotic, select(below, middle - inverse, middle));
+}
+
+Scalar digamma_narrow(Scalar x) {
+  const Scalar usual = (x > 0) & (x < infinity_like(x));
+  return select_rare(~usual, digamma_f64(x), digamma_positive_narrow(select(usual, x, constant(x, 1))));
 }
 
 }  // namespace
 
-Scalar lgamma(Scalar x) { return via_f64(lgamma_f64, x); }
-Scalar digamma(Scalar x) { return via_f64(digamma_f64, x); }
+Scalar lgamma(Scalar x) { return by_width(lgamma_f64, lgamma_narrow, x); }
+Scalar digamma(Scalar x) { return by_width(digamma_f64, digamma_narrow, x); }
 
 }  // namespace lamina::hlo::scalar

@@ -22,10 +22,14 @@ T extreme(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     const Bits x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b);
-    const T both = std::bit_cast<T>(kLargest ? x & y : x | y);
-    const T better = kLargest ? (a < b ? b : a) : (b < a ? b : a);
-    const T ordered = a == b ? both : better;
-    return a != a ? a : b != b ? b : ordered;
+    // By masks: which of two numbers is greater is nothing that a processor could foresee.
+    const auto choose = [](bool p, Bits yes, Bits no) {
+      const Bits mask = Bits{0} - Bits{p};
+      return (yes & mask) | (no & ~mask);
+    };
+    const T better = kLargest ? (a > b ? a : b) : (a < b ? a : b);  // b where there is a NaN
+    const Bits ordered = choose(a == b, kLargest ? x & y : x | y, std::bit_cast<Bits>(better));
+    return std::bit_cast<T>(choose(a != a, x, ordered));
   } else {
     return kLargest ? (a < b ? b : a) : (b < a ? b : a);
   }

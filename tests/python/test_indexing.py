@@ -187,6 +187,20 @@ def test_other_updates():
     assert lnp.array([1, 2]).at[0].set(2.7).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_zeros_and_nans(name, dtype):
+    odd = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-42, -1e-42], dtype)
+    old, new = (v.ravel() for v in np.meshgrid(odd, odd))
+    got = np.asarray(getattr(lnp.asarray(old).at[np.arange(old.size)[::-1]], name)(new[::-1]))
+    want = (np.maximum if name == "max" else np.minimum)(old, new)
+    signs = (np.logical_and if name == "max" else np.logical_or)(np.signbit(old), np.signbit(new))
+    want = np.where((old == 0) & (new == 0), np.where(signs, -0.0, 0.0), want)
+    np.testing.assert_array_equal(got, want)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(want)[known])
+
+
 def test_one_program_for_all_batches():
     x = lnp.array(np.arange(40, dtype=np.float32).reshape(20, 2))
     lm.block_until_ready(x)

@@ -4,6 +4,8 @@ plain, jit and vmap, gradients against finite differences.
 
 from __future__ import annotations
 
+import re
+
 import jax.numpy as jnp
 import jax.scipy.ndimage
 import lamina as lm
@@ -87,6 +89,17 @@ def test_fftconvolve_along_axes(mode):
     x, y = RNG.normal(size=(3, 8)), RNG.normal(size=(1, 5))
     want = scipy.signal.fftconvolve(x, y, mode, axes=1)
     agrees(lambda p, q: signal.fftconvolve(p, q, mode, axes=1), want, x, y)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (100, 10), (997, 25), (1009, 1000), (37, 1)])
+def test_fftconvolve_of_sizes_with_large_factors(sizes):
+    x, y = (RNG.normal(size=(2, n)) for n in sizes)
+    for mode in ("full", "same", "valid"):
+        want = scipy.signal.fftconvolve(x, y, mode, axes=1)
+        agrees(lambda p, q, mode=mode: signal.fftconvolve(p, q, mode, axes=1), want, x, y)
+    text = lm.jit(lambda p, q: signal.fftconvolve(p, q, axes=1)).lower(x, y).as_text()
+    transformed = {int(n) for n in re.findall(r"f64\[2,(\d+)\] custom_call", text)}
+    assert len(transformed) == 1 and 30**40 % transformed.pop() == 0  # no factors but 2, 3 and 5
 
 
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])

@@ -81,6 +81,20 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", prec
     return convolve(a, lnp.flip(lnp.conj(b)), mode, method)
 
 
+def _fast_size(least: int) -> int:
+    """The smallest even size of at least `least` that has no factors but 2, 3 and 5: others are slow to transform."""
+    half = (least + 1) // 2
+    best = 1 << (half - 1).bit_length()
+    fives = 1
+    while fives < best:
+        odd = fives
+        while odd < best:
+            best = min(best, odd << (-(-half // odd) - 1).bit_length())
+            odd *= 3
+        fives *= 5
+    return 2 * best
+
+
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None) -> Tensor:
     """`convolve` along axes (all unless told) by Fourier transforms; other axes broadcast."""
     a, b = _operands(in1, in2, mode, "fftconvolve")
@@ -92,14 +106,16 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int
         a, b = b, a
     if a.size == 0 or b.size == 0:
         return lnp.zeros((0,), a.dtype)  # of one dimension, as SciPy's
-    sizes = [a.shape[d] + b.shape[d] - 1 for d in where]
     if not where:
         return a * b
+    whole = [a.shape[d] + b.shape[d] - 1 for d in where]
+    sizes = [_fast_size(n) for n in whole]
     if a.dtype.kind == "c":
         full = lnp.fft.ifftn(lnp.fft.fftn(a, sizes, where) * lnp.fft.fftn(b, sizes, where), sizes, where)
     else:
         full = lnp.fft.irfftn(lnp.fft.rfftn(a, sizes, where) * lnp.fft.rfftn(b, sizes, where), sizes, where)
-    full = lnp.astype(full, a.dtype)
+    ends = dict(zip(where, whole, strict=True))
+    full = lnp.astype(full[tuple(slice(ends.get(d)) for d in range(a.ndim))], a.dtype)
     kept = list(full.shape)
     for d in where:
         kept[d] = {"full": full.shape[d], "same": a.shape[d], "valid": a.shape[d] - b.shape[d] + 1}[mode]

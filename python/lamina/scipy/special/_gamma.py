@@ -23,6 +23,7 @@ from lamina.scipy.special._common import (
     Differentiable,
     differentiable,
     in_float64,
+    in_own_type,
     number,
     of_order,
     polynomial,
@@ -101,7 +102,7 @@ def _gamma_forward(x: Tensor) -> Tensor:
 _gamma = differentiable(lambda x: _gamma(x) * ew("digamma", x))(_gamma_forward)
 
 
-@in_float64
+@in_own_type
 def gammaln(x: Any) -> Tensor:
     """log |Gamma(x)|."""
     return _gammaln(x)
@@ -123,7 +124,7 @@ def gammasgn(x: Any) -> Tensor:
     return select(compare(x, 0.0, "EQ"), np_.copysign(1.0, x), select(compare(x, x, "NE"), x, out))
 
 
-@in_float64
+@in_own_type
 def digamma(x: Any) -> Tensor:
     """The derivative of log Gamma(x)."""
     return ew("digamma", x)
@@ -218,6 +219,7 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
     ps = safe(p, large_p, 10.0)
     far = ew("and", ew("not", _is_pole(p)), compare(p + q, 10.0, "GE"))
     pm = safe(p, ew("and", far, compare(p, math.inf, "LT")), 1.0)
+    log_p = _gammaln(p)
     qf = safe(qs, compare(qs, math.inf, "LT"), 10.0)
     both = (
         _HALF_LOG_TWO_PI
@@ -229,14 +231,14 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
         + qf * ew("log_plus_one", -(ps / (ps + qf)))
     )
     one = (
-        _gammaln(pm)
+        log_p
         + _correction(qf)
         - _correction(pm + qf)
         + pm
         - pm * ew("log", pm + qf)
         + (qf - 0.5) * ew("log_plus_one", -(pm / (pm + qf)))
     )
-    none = _gammaln(p) + _gammaln(q) - _gammaln(p + q)
+    none = log_p + _gammaln(q) - _gammaln(p + q)
     out = select(large_q, select(large_p, both, select(far, one, none)), none)
     limit = select(compare(p, 0.0, "GT"), -math.inf, math.inf)
     return select(ew("and", compare(q, math.inf, "EQ"), far), limit, out)
