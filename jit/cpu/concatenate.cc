@@ -3,11 +3,13 @@
 // As a loop kernel each element asks every piece whether it lies in it. The result is rows of bytes, of which
 // each piece gives a part; tasks get equal numbers of bytes.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
+#include "hlo/with_vectors.h"
 #include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 
@@ -23,6 +25,18 @@ struct Piece {
   size_t operand;
   int64_t begin, bytes;  // of a row
 };
+
+// `rows` elements of each source, one beside the other.
+template <typename T, int kPieces>
+void interleave(const std::array<const std::byte*, kPieces>& sources, std::byte* target, int64_t rows) {
+  hlo::with_vectors([&] {
+    const auto from = sources;  // in registers
+    std::byte* const to = target;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int p = 0; p < kPieces; ++p)
+        std::memcpy(to + (r * kPieces + p) * sizeof(T), from[p] + r * sizeof(T), sizeof(T));
+  });
+}
 
 class RowJoin {
  public:
@@ -66,7 +80,8 @@ class RowJoin {
         continue;
       }
       const int64_t rows = std::min(whole, std::max<int64_t>(kBlockBytes / row_bytes_, 1));
-      for (const Piece& p : pieces_) copy_rows(p, in, target, row, rows);
+      if (!interleaved(in, target, row, rows))
+        for (const Piece& p : pieces_) copy_rows(p, in, target, row, rows);
       at += rows * row_bytes_;
     }
   }
@@ -78,6 +93,32 @@ class RowJoin {
       if (from >= to) continue;
       const auto* source = static_cast<const std::byte*>(in[p.operand]);
       copy_contiguous(source + row * p.bytes + from - p.begin, target + row * row_bytes_ + from, to - from);
+    }
+  }
+
+  // Whether that was done: where rows are two, three or four elements of as many pieces.
+  bool interleaved(const void* const* in, std::byte* target, int64_t row, int64_t rows) const {
+    const int64_t width = pieces_[0].bytes;
+    if (width > 8 || (width & (width - 1)) != 0) return false;
+    for (const Piece& p : pieces_)
+      if (p.bytes != width) return false;
+    const auto of = [&]<int kPieces>() {
+      std::array<const std::byte*, kPieces> sources;
+      for (int p = 0; p < kPieces; ++p)
+        sources[p] = static_cast<const std::byte*>(in[pieces_[p].operand]) + row * width;
+      with_bytes_type(
+          width, [&]<typename T>() { interleave<T, kPieces>(sources, target + row * row_bytes_, rows); });
+      return true;
+    };
+    switch (pieces_.size()) {
+      case 2:
+        return of.template operator()<2>();
+      case 3:
+        return of.template operator()<3>();
+      case 4:
+        return of.template operator()<4>();
+      default:
+        return false;
     }
   }
 

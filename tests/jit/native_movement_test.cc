@@ -32,9 +32,11 @@ TEST_CASE("Concatenations of stored pieces are copied by rows", "[native]") {
   struct Case {
     const char *a, *b, *c, *out, *dimension;
   };
-  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
+  for (const char* t : {"pred", "f16", "f32", "f64", "c128"}) {
     for (const Case& c : {Case{"5", "0", "7", "12", "0"}, Case{"70000", "40001", "3", "110004", "0"},
                           Case{"20000,1", "20000,2", "20000,3", "20000,6", "1"},
+                          Case{"40001,1", "40001,1", "40001,1", "40001,3", "1"},
+                          Case{"40001,1", "40001,1", "40001,0", "40001,2", "1"},
                           Case{"30,1000", "30,300", "30,37", "30,1337", "1"},
                           Case{"7,3,5", "7,2,5", "7,9,5", "7,14,5", "1"}}) {
       const std::string text = with(
@@ -43,6 +45,11 @@ TEST_CASE("Concatenations of stored pieces are copied by rows", "[native]") {
           {{"t", t}, {"a", c.a}, {"b", c.b}, {"c", c.c}, {"o", c.out}, {"d", c.dimension}});
       check(text);
     }
+    check(
+        with("computation main(p0: $t[901,1], p1: $t[901,1], p2: $t[901,1], p3: $t[901,1]) -> ($t[901,4]) {\n"
+             "  v0 = $t[901,4] concatenate(p0, p1, p2, p3), dimension=1\n  return (v0)\n}\n",
+             {{"t", t}}));
+  }
   const auto exe = Executable::compile(jit::host_device(),
                                        parsed("computation main(p0: f32[64], p1: f32[64]) -> (f32[64,2]) "
                                               "{\n  v0 = f32[64,1] reshape(p0), shape=[64,1]\n  "
