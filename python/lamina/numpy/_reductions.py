@@ -644,14 +644,25 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             return getitem(v, (*(slice(None),) * d, slice(first, stop)))
 
         h = as_type(h, x.dtype) if isinstance(h, (list, tuple)) else to_tensor(h)
+        n = x.shape[d]
+        if h.ndim == 0 and edge_order == 1:  # one kernel, which divides each rise once
+            rises = [
+                cut(x, 1, 2) - cut(x, 0, 1),
+                cut(x, 2, None) - cut(x, None, -2),
+                cut(x, -1, None) - cut(x, -2, -1),
+            ]
+            widths = [
+                broadcast(w, [r.shape[d] if i == d else 1 for i in range(x.ndim)])
+                for w, r in zip((h, 2.0 * h, h), rises, strict=True)
+            ]
+            out.append(concatenate(rises, d) / concatenate(widths, d))
+            continue
         if h.ndim == 0:
             inside = (cut(x, 2, None) - cut(x, None, -2)) / (2.0 * h)
-            first = (cut(x, 1, 2) - cut(x, 0, 1)) / h
-            last = (cut(x, -1, None) - cut(x, -2, -1)) / h
-            steps = broadcast(h, [x.shape[d] - 1 if i == d else 1 for i in range(x.ndim)])
+            steps = broadcast(h, [n - 1 if i == d else 1 for i in range(x.ndim)])
         else:
-            if h.shape != (x.shape[d],):
-                raise ValueError(f"coordinates of shape {h.shape} do not fit axis {d} of size {x.shape[d]}")
+            if h.shape != (n,):
+                raise ValueError(f"coordinates of shape {h.shape} do not fit axis {d} of size {n}")
             steps = along(diff(inexact(h)), d, x.ndim)
             rises = diff(x, axis=d) / steps
             before, after = cut(steps, None, -1), cut(steps, 1, None)

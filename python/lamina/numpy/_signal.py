@@ -17,6 +17,7 @@ from lamina.numpy._common import (
     floating,
     full_of,
     inexact,
+    reduce_op,
     select,
 )
 from lamina.numpy._creation import arange, ones
@@ -93,15 +94,13 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Tensor:
     if bitorder not in ("big", "little"):
         raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
     t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
-    t = moveaxis(astype(t, "uint8"), d, -1)
+    t = moveaxis(t, d, -1)
     rest = -t.shape[-1] % 8
     t = pad(t, [(0, 0)] * (t.ndim - 1) + [(0, rest)])
     t = reshape(t, (*t.shape[:-1], t.shape[-1] // 8, 8))
-    places = range(8) if bitorder == "little" else range(7, -1, -1)
-    total = full_of(0, "uint8", t.shape[:-1])
-    for i, place in enumerate(places):
-        total = ew("or", total, ew("shift_left", t[..., i], full_of(place, "uint8", t.shape[:-1])))
-    return moveaxis(total, -1, d)
+    places = arange(8, dtype="uint8")
+    bits = ew("shift_left", full_of(1, "uint8", (8,)), places if bitorder == "little" else 7 - places)
+    return moveaxis(reduce_op(select(t, bits, 0), "or", 0, [t.ndim - 1]), -1, d)
 
 
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
