@@ -38,6 +38,10 @@ constexpr int64_t kSegmentsTogether = 3;
 // Rows without gaps are read by so many segments side by side, where L rows of that many columns are no
 // larger than the first cache.
 constexpr int64_t kDenseTogether = 3, kMostDense = 128;
+// Where such a segment is shorter than a page, several of them side by side are one stream to the processor,
+// and slower than one after the other. Then so many reductions are made together that read far apart: memory
+// has more under way of several streams than of one.
+constexpr int64_t kReductionsBeside = 4, kShortSegment = 4096, kFarApart = 16384;
 
 // Rows of which the extremes of each column are looked for together.
 constexpr int64_t kExtremeRows = 8;
@@ -92,7 +96,13 @@ class Across : public CpuReduction {
   void choose_turned(const Block& block, Value* total);
   // Gives how many lanes of the tree are left to fold.
   Value* chunk(const Block& block, Value* start, Value* count);
+  Row dense_row(const Block& block, Value* first);
+  void add_dense(std::vector<Row>& rows, const Block& block, Value* i, Value* place, unsigned n, bool first);
+  void fold_dense(Value* columns, Value* place);
+  void dense_result(Value* columns, Value* place);
   void dense(const Block& block, Value* start, Value* count);
+  Value* gains_beside(const Block& block, Value* total);
+  void beside(const Block& block, Value* number, Value* total);
   void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
   void segments_together(const Block& block, Value* start, Value* count);
   void extremes(const Block& block, Value* start, Value* count);
@@ -143,7 +153,7 @@ void Across::emit(const CpuBounds& bounds) {
   const int rank = kernel_.parallel_rank;
   Value* total = tree_.total();
   Value* several = tree_.several_chunks(total);
-  const auto reduce_block = [&](const Values& outer, Value* column) {
+  const auto reduce_block = [&](Value* outer_index, const Values& outer, Value* column) {
     c_.lanes.poll_cancel();
     Value* column_end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
                                                  b_.CreateAdd(column, f_.i64(columns_)), bounds.inner_end);
@@ -156,21 +166,31 @@ void Across::emit(const CpuBounds& bounds) {
       tree_.epilogue(outer, tree_.level(0), total, column, column, column_end);
       return;
     }
-    tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
-      tree_.fold(tree_.level(0), chunk(block, start, count), vectors);
+    Value* is_beside = b_.getFalse();
+    if (dense_rows_ && rank > 1) {
+      Value* number =
+          b_.CreateAnd(b_.CreateSub(outer_index, bounds.outer_begin), f_.i64(kReductionsBeside - 1));
+      Value* last = b_.CreateAdd(b_.CreateSub(outer_index, number), f_.i64(kReductionsBeside - 1));
+      is_beside = b_.CreateAnd(gains_beside(block, total), b_.CreateICmpSLT(last, bounds.outer_end));
+      f_.if_then(is_beside, [&] { beside(block, number, total); });
+    }
+    f_.if_then(b_.CreateNot(is_beside), [&] {
+      tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
+        tree_.fold(tree_.level(0), chunk(block, start, count), vectors);
+      });
     });
     tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column, column,
                    column_end);
   };
   Value* turns = turn_ ? fits_turned(bounds, total) : b_.getFalse();
   f_.loop(bounds.outer_begin, bounds.outer_end, f_.i64(1), f_.decompose(bounds.outer_begin, 0, rank - 1),
-          [&](Value*, const Values& outer) {
+          [&](Value* outer_index, const Values& outer) {
             if (turn_)
               f_.loop(bounds.inner_begin, b_.CreateSelect(turns, bounds.inner_end, bounds.inner_begin),
                       f_.i64(kTurnedColumns),
                       [&](Value* column) { reduce_turned(bounds, outer, column, total); });
             f_.loop(b_.CreateSelect(turns, bounds.inner_end, bounds.inner_begin), bounds.inner_end,
-                    f_.i64(columns_), [&](Value* column) { reduce_block(outer, column); });
+                    f_.i64(columns_), [&](Value* column) { reduce_block(outer_index, outer, column); });
             return f_.increment(outer, 0);
           });
 }
@@ -226,39 +246,67 @@ Value* Across::is_dense(const Block& block) {
   return dense;
 }
 
+// L rows without gaps from row `first` on as one long row.
+Row Across::dense_row(const Block& block, Value* first) {
+  Values indices = block.parallel;
+  indices.push_back(nullptr);
+  indices.push_back(first);
+  Row row =
+      c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
+  for (const auto& [access, from] : spread_) {
+    llvm::Type* const type = f_.prims().memory_type(type_of(access), 1);
+    c_.lanes.read_from(row, access, b_.CreateGEP(type, from, b_.CreateNeg(block.column)));
+  }
+  return row;
+}
+
+// Elements from `i` on of such rows enter those that lie from `place` on, `first`: are the first ones there.
+void Across::add_dense(std::vector<Row>& rows, const Block& block, Value* i, Value* place, unsigned n,
+                       bool first) {
+  Value* at = tree_.address(dense_rows_, 0, place, i);
+  std::vector<Values> in_turn;
+  if (!first) in_turn.push_back({tree_.load(at, 0, n)});
+  for (Row& row : rows) in_turn.push_back(tree_.elements(row, b_.CreateAdd(block.column, i), n));
+  Value* all = tree_.combine_all(in_turn, n)[0];
+  if (Value* on = c_.lanes.on()) all = b_.CreateSelect(on, all, in_turn[0][0]);
+  tree_.store(all, at, 0, n);
+}
+
+// Of all lanes, to the first row. The rest of its last vector lies in the half that has been folded already.
+void Across::fold_dense(Value* columns, Value* place) {
+  const auto at = [&](Value* i) { return tree_.address(dense_rows_, 0, place, i); };
+  for (int64_t stride = tree_.lanes() / 2; stride > 0; stride /= 2) {
+    Value* half = b_.CreateMul(columns, f_.i64(stride));
+    f_.loop(f_.i64(0), half, f_.i64(width_), [&](Value* i) {
+      const Values upper = {tree_.load(at(b_.CreateAdd(half, i)), 0, width_)};
+      tree_.store(tree_.combine({tree_.load(at(i), 0, width_)}, upper, width_)[0], at(i), 0, width_);
+    });
+  }
+}
+
+// To row 0.
+void Across::dense_result(Value* columns, Value* place) {
+  f_.loop(f_.i64(0), columns, f_.i64(width_), [&](Value* i) {
+    tree_.store(tree_.load(tree_.address(dense_rows_, 0, place, i), 0, width_),
+                tree_.address(tree_.level(0), 0, f_.i64(0), i), 0, width_);
+  });
+}
+
 // A chunk of at least a segment: L rows without gaps are one long row over which the others are folded vector
 // by vector, whatever the number of columns. Row 0 gets the fold of all lanes.
 void Across::dense(const Block& block, Value* start, Value* count) {
   Value* const columns = b_.CreateSub(block.column_end, block.column);
   Value* const end = b_.CreateMul(columns, f_.i64(tree_.lanes()));
+  Value* const place = f_.i64(0);
   const int64_t vectors = std::min<int64_t>(kAcrossVectors, tree_.lanes() / width_);
-  const auto at = [&](Value* i) { return tree_.address(dense_rows_, 0, f_.i64(0), i); };
-  const auto row_of = [&](Value* e) {
-    Values indices = block.parallel;
-    indices.push_back(nullptr);
-    indices.push_back(b_.CreateAdd(start, e));
-    Row row =
-        c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
-    for (const auto& [access, from] : spread_) {
-      llvm::Type* const type = f_.prims().memory_type(type_of(access), 1);
-      c_.lanes.read_from(row, access, b_.CreateGEP(type, from, b_.CreateNeg(block.column)));
-    }
-    return row;
-  };
-  const auto add = [&](std::vector<Row>& rows, Value* i, unsigned n, bool first) {
-    std::vector<Values> in_turn;
-    if (!first) in_turn.push_back({tree_.load(at(i), 0, n)});
-    for (Row& row : rows) in_turn.push_back(tree_.elements(row, b_.CreateAdd(block.column, i), n));
-    Value* all = tree_.combine_all(in_turn, n)[0];
-    if (Value* on = c_.lanes.on()) all = b_.CreateSelect(on, all, in_turn[0][0]);
-    tree_.store(all, at(i), 0, n);
-  };
   const auto segments = [&](Value* e, int64_t together, bool first) {
     c_.lanes.poll_cancel();
     std::vector<Row> rows;
-    for (int64_t k = 0; k < together; ++k) rows.push_back(row_of(b_.CreateAdd(e, f_.i64(k * tree_.lanes()))));
+    for (int64_t k = 0; k < together; ++k)
+      rows.push_back(dense_row(block, b_.CreateAdd(start, b_.CreateAdd(e, f_.i64(k * tree_.lanes())))));
     f_.loop(f_.i64(0), end, f_.i64(vectors * width_), [&](Value* i) {
-      for (int64_t v = 0; v < vectors; ++v) add(rows, b_.CreateAdd(i, f_.i64(v * width_)), width_, first);
+      for (int64_t v = 0; v < vectors; ++v)
+        add_dense(rows, block, b_.CreateAdd(i, f_.i64(v * width_)), place, width_, first);
     });
   };
   // The first are so few that the others are a whole number of steps.
@@ -270,23 +318,59 @@ void Across::dense(const Block& block, Value* start, Value* count) {
                [&] { segments(f_.i64(0), together, true); });
   f_.loop(first, whole, step, [&](Value* e) { segments(e, kDenseTogether, false); });
   std::vector<Row> rest;
-  rest.push_back(row_of(whole));
+  rest.push_back(dense_row(block, b_.CreateAdd(start, whole)));
   c_.rows.read_part(f_.i64(0), b_.CreateMul(columns, b_.CreateSub(count, whole)), masked_,
-                    [&](Value* i, unsigned n) { add(rest, i, n, false); });
-  const auto vectors_of = [&](Value* length, const std::function<void(Value*)>& body) {
-    f_.loop(f_.i64(0), length, f_.i64(width_), body);
-  };
-  // The rest of the last vector lies in the half that has been folded already.
-  for (int64_t stride = tree_.lanes() / 2; stride > 0; stride /= 2) {
-    Value* half = b_.CreateMul(columns, f_.i64(stride));
-    vectors_of(half, [&](Value* i) {
-      const Values upper = {tree_.load(at(b_.CreateAdd(half, i)), 0, width_)};
-      tree_.store(tree_.combine({tree_.load(at(i), 0, width_)}, upper, width_)[0], at(i), 0, width_);
+                    [&](Value* i, unsigned n) { add_dense(rest, block, i, place, n, false); });
+  fold_dense(columns, place);
+  dense_result(columns, place);
+}
+
+// Whether kReductionsBeside of them are faster than one after the other.
+Value* Across::gains_beside(const Block& block, Value* total) {
+  const int64_t bytes = hlo::byte_size(tree_.type(0)), row = tree_.lanes() * bytes;
+  Value* columns = b_.CreateSub(block.column_end, block.column);
+  Value* few = b_.CreateICmpSLT(columns, f_.i64(std::min(kShortSegment / row, columns_ / kReductionsBeside)));
+  Value* far = b_.CreateICmpSGE(b_.CreateMul(total, columns), f_.i64(kFarApart / bytes));
+  Value* whole = b_.CreateICmpSGE(total, f_.i64(tree_.lanes()));
+  Value* one_chunk = b_.CreateICmpSLE(total, f_.i64(kReduceChunk));
+  return b_.CreateAnd(b_.CreateAnd(is_dense(block), few), b_.CreateAnd(far, b_.CreateAnd(whole, one_chunk)));
+}
+
+// Row 0 gets the result of number `number` of those that are made together; number 0 makes them.
+void Across::beside(const Block& block, Value* number, Value* total) {
+  Value* const columns = b_.CreateSub(block.column_end, block.column);
+  // Not at the same distance from the beginnings of pages.
+  const int64_t lane = columns_ * hlo::byte_size(tree_.type(0));
+  const int64_t lanes = std::min(kShortSegment / lane + 1, tree_.lanes() / kReductionsBeside);
+  const auto place = [&](Value* k) { return b_.CreateMul(k, f_.i64(lanes)); };
+  Value* const whole = b_.CreateAnd(total, f_.i64(-tree_.lanes()));
+  const auto segment = [&](Value* e, bool first) {
+    c_.lanes.poll_cancel();
+    std::vector<std::vector<Row>> rows(kReductionsBeside);
+    Values outer = block.parallel;
+    for (std::vector<Row>& row : rows) {
+      row.push_back(dense_row({outer, block.column, block.column_end}, e));
+      outer = f_.increment(outer, 0);
+    }
+    f_.loop(f_.i64(0), b_.CreateMul(columns, f_.i64(tree_.lanes())), f_.i64(width_), [&](Value* i) {
+      for (int64_t k = 0; k < kReductionsBeside; ++k)
+        add_dense(rows[k], block, i, place(f_.i64(k)), width_, first);
     });
-  }
-  vectors_of(columns, [&](Value* i) {
-    tree_.store(tree_.load(at(i), 0, width_), tree_.address(tree_.level(0), 0, f_.i64(0), i), 0, width_);
+  };
+  f_.if_then(b_.CreateICmpEQ(number, f_.i64(0)), [&] {
+    segment(f_.i64(0), true);
+    f_.loop(f_.i64(tree_.lanes()), whole, f_.i64(tree_.lanes()), [&](Value* e) { segment(e, false); });
+    f_.loop(f_.i64(0), f_.i64(kReductionsBeside), f_.i64(1), block.parallel,
+            [&](Value* k, const Values& outer) {
+              std::vector<Row> rest;
+              rest.push_back(dense_row({outer, block.column, block.column_end}, whole));
+              c_.rows.read_part(f_.i64(0), b_.CreateMul(columns, b_.CreateSub(total, whole)), masked_,
+                                [&](Value* i, unsigned n) { add_dense(rest, block, i, place(k), n, false); });
+              fold_dense(columns, place(k));
+              return f_.increment(outer, 0);
+            });
   });
+  dense_result(columns, place(number));
 }
 
 // A few elements of all rows at a time, so that they are read in their order, while what is chosen of them

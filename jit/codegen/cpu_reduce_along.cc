@@ -25,6 +25,9 @@ constexpr size_t kMostUnrolled = 96;
 // A body of up to so many in all is there twice more, so that rows meet no masks but those of their end and
 // short ones few branches.
 constexpr size_t kMostRepeated = 32;
+// Rows that begin at least so many bytes apart are read two at a time: of two streams the caches and memory
+// have more under way than of one, unless they are in one page.
+constexpr int64_t kPairedFrom = 8192;
 
 class Along : public CpuReduction {
  public:
@@ -55,6 +58,7 @@ class Along : public CpuReduction {
   void reduce_row(const Values& parallel, Value* row);
   void short_row(const Values& parallel, Value* row);
   void single_row(const Values& parallel, Value* row);
+  void two_rows(const std::vector<Values>& parallel, const Values& places);
   void chosen_row(const Values& parallel, Value* row);
   Values fold_short(Row& row, size_t k, size_t step);
   void reduce_rows(const Values& outer, Value* column, Value* count);
@@ -67,12 +71,13 @@ class Along : public CpuReduction {
   bool lanes_fit_registers() const;
   bool stays_in_registers() const;
   bool is_peeled() const;
+  bool pairs_rows() const;
   Row row_of(const Values& indices);
   Values in_registers(const Values& indices, Value* start, Value* count);
   Values peeled(const Values& indices, Value* start, Value* count);
   Values partial_segment(Value* begin, Value* left, Values& lanes, const ElementsAt& elements_at,
                          const Take& take);
-  Values whole_segments(Value* begin, Value* end, const Values& lanes, const ElementsAt& elements_at);
+  Values whole_segments(Value* begin, Value* end, const Values& lanes, const std::vector<ElementsAt>& rows);
   Values add_segments(Value* begin, int64_t count, const Values& lanes, const ElementsAt& elements_at);
   // By way of memory.
   void add_runs(Values indices, Value* start, Value* count);
@@ -209,6 +214,11 @@ bool Along::lanes_fit_registers() const {
   return vectors_ * tree_.size() <= kMostRegisters && vectors_ * kernel_.body.size() <= kMostUnrolled;
 }
 
+// Whether there is code for two rows at a time. Extremes wait for their comparisons and gain nothing.
+bool Along::pairs_rows() const {
+  return is_peeled() && kernel_.parallel_rank > 0 && !choice_ && !tree_.is_extreme();
+}
+
 Row Along::row_of(const Values& indices) {
   Row row = c_.sections.begin(kernel_.body, last_, indices, {{}, kernel_.reduction.inputs});
   c_.lanes.prefetch_along(row, last_, kBytesAhead / hlo::byte_size(tree_.type(0)));
@@ -260,7 +270,7 @@ Values Along::in_registers(const Values& indices, Value* start, Value* count) {
   lanes = f_.meet(exits);
   Value* begin = b_.CreateAdd(base, f_.i64(tree_.lanes()));
   Value* whole = b_.CreateAnd(b_.CreateSub(count, begin), f_.i64(-tree_.lanes()));
-  lanes = whole_segments(begin, b_.CreateAdd(begin, whole), lanes, elements_at);
+  lanes = whole_segments(begin, b_.CreateAdd(begin, whole), lanes, {elements_at});
   Value* next = b_.CreateAdd(begin, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole, f_.i64(0)));
   base->addIncoming(next, b_.GetInsertBlock());
   for (unsigned i = 0; i < vectors_ * m; ++i) entering[i]->addIncoming(lanes[i], b_.GetInsertBlock());
@@ -311,6 +321,39 @@ void Along::single_row(const Values& parallel, Value* place) {
     tree_.store(result[v], tree_.address(rows_, v, place, f_.i64(0)), v, width_);
 }
 
+// Rows of at least a segment and at most a chunk. The processor looks ahead by itself where it sees two.
+void Along::two_rows(const std::vector<Values>& parallel, const Values& places) {
+  c_.lanes.poll_cancel();
+  const unsigned m = tree_.size();
+  std::vector<Row> rows;
+  std::vector<ElementsAt> elements;
+  for (const Values& at : parallel) {
+    Values indices = at;
+    indices.push_back(nullptr);
+    rows.push_back(c_.sections.begin(kernel_.body, last_, indices, {{}, kernel_.reduction.inputs}));
+  }
+  for (Row& row : rows)
+    elements.emplace_back([this, &row](Value* x) { return tree_.elements(row, x, width_); });
+  Values lanes;
+  for (const ElementsAt& of : elements)
+    for (unsigned k = 0; k < vectors_; ++k)
+      for (Value* v : of(f_.i64(int64_t{k} * width_))) lanes.push_back(v);
+  Value* const end = b_.CreateAnd(total_, f_.i64(-tree_.lanes()));
+  lanes = whole_segments(f_.i64(tree_.lanes()), end, lanes, elements);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto of = lanes.begin() + static_cast<ptrdiff_t>(r * vectors_ * m);
+    Values own(of, of + vectors_ * m);
+    own = partial_segment(end, b_.CreateSub(total_, end), own, elements[r], [&](unsigned k, const Values& e) {
+      const Values a(own.begin() + k * m, own.begin() + (k + 1) * m);
+      const Values next = tree_.combine(a, e, width_);
+      for (unsigned v = 0; v < m; ++v) own[k * m + v] = b_.CreateSelect(c_.lanes.on(), next[v], a[v]);
+    });
+    const Values folded = fold_vectors(own, total_);
+    for (unsigned v = 0; v < m; ++v)
+      tree_.store(folded[v], tree_.address(rows_, v, places[r], f_.i64(0)), v, width_);
+  }
+}
+
 // Elements of vectors k, k + step, k + 2 * step, ... of a short row as the tree has them: vector k folds with
 // vector k + half, from the last half on. A row that ends before some vector has no code of it to run.
 Values Along::fold_short(Row& row, size_t k, size_t step) {
@@ -355,7 +398,7 @@ Values Along::peeled(const Values& indices, Value* start, Value* count) {
     const Values e = elements_at(f_.i64(static_cast<int64_t>(k) * width_));
     lanes.insert(lanes.end(), e.begin(), e.end());
   }
-  lanes = whole_segments(f_.i64(tree_.lanes()), end, lanes, elements_at);
+  lanes = whole_segments(f_.i64(tree_.lanes()), end, lanes, {elements_at});
   if (tree_.is_extreme())
     lanes = add_segments(b_.CreateSub(count, f_.i64(tree_.lanes())), 1, lanes, elements_at);
   whole = b_.GetInsertBlock();
@@ -373,11 +416,21 @@ Values Along::peeled(const Values& indices, Value* start, Value* count) {
   });
 }
 
-// Segments in which every lane has an element and held one before.
-Values Along::whole_segments(Value* begin, Value* end, const Values& lanes, const ElementsAt& elements_at) {
+// Segments in which every lane has an element and held one before; of several rows, the lanes of one behind
+// those of the other.
+Values Along::whole_segments(Value* begin, Value* end, const Values& lanes,
+                             const std::vector<ElementsAt>& rows) {
+  const auto each = static_cast<ptrdiff_t>(lanes.size() / rows.size());
   const auto add = [&](Value* from, Value* to, int64_t together, const Values& before) {
-    return f_.loop(from, to, f_.i64(together * tree_.lanes()), before,
-                   [&](Value* x, const Values& a) { return add_segments(x, together, a, elements_at); });
+    return f_.loop(from, to, f_.i64(together * tree_.lanes()), before, [&](Value* x, const Values& a) {
+      Values next;
+      for (auto of = a.begin(); const ElementsAt& row : rows) {
+        const Values added = add_segments(x, together, Values(of, of + each), row);
+        next.insert(next.end(), added.begin(), added.end());
+        of += each;
+      }
+      return next;
+    });
   };
   if (!tree_.is_extreme()) return add(begin, end, 1, lanes);
   Value* together = b_.CreateAnd(b_.CreateSub(end, begin), f_.i64(-kExtremesTogether * tree_.lanes()));
@@ -479,7 +532,7 @@ Value* Along::run_in_registers(Value* begin, Value* end, const ElementsAt& eleme
   Values lanes;
   for (unsigned k = 0; k < vectors_; ++k)
     for (unsigned v = 0; v < m; ++v) lanes.push_back(tree_.load(address(k, v), v, width_));
-  lanes = whole_segments(begin, stop, lanes, elements_at);
+  lanes = whole_segments(begin, stop, lanes, {elements_at});
   for (unsigned k = 0; k < vectors_; ++k)
     for (unsigned v = 0; v < m; ++v) tree_.store(lanes[k * m + v], address(k, v), v, width_);
   inside = b_.GetInsertBlock();
@@ -517,12 +570,13 @@ void Along::chosen_row(const Values& parallel, Value* place) {
 
 // The first `count` rows from `column` on.
 void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
+  const auto parallel = [&](Value* row) {
+    Values indices = outer;
+    if (kernel_.parallel_rank > 0) indices.push_back(b_.CreateAdd(column, row));
+    return indices;
+  };
   const auto each = [&](void (Along::*reduce)(const Values&, Value*)) {
-    f_.loop(f_.i64(0), count, f_.i64(1), [&](Value* row) {
-      Values parallel = outer;
-      if (kernel_.parallel_rank > 0) parallel.push_back(b_.CreateAdd(column, row));
-      (this->*reduce)(parallel, row);
-    });
+    f_.loop(f_.i64(0), count, f_.i64(1), [&](Value* row) { (this->*reduce)(parallel(row), row); });
   };
   const bool short_rows = is_peeled() && kernel_.parallel_rank > 0;
   if (!short_rows && !choice_) {
@@ -538,7 +592,22 @@ void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
     is_short = b_.CreateAnd(is_short, b_.CreateNot(is_single_));
   }
   f_.if_then(is_short, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row); });
-  f_.if_then(b_.CreateNot(is_short_), [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row); });
+  Value* whole = b_.CreateNot(is_short_);
+  if (pairs_rows()) {
+    const int64_t half = width_ / 2;
+    Value* bytes = b_.CreateMul(total_, f_.i64(half * hlo::byte_size(tree_.type(0))));
+    Value* pairs =
+        b_.CreateAnd(b_.CreateICmpSGE(bytes, f_.i64(kPairedFrom)), b_.CreateICmpEQ(count, f_.i64(width_)));
+    pairs = b_.CreateAnd(b_.CreateAnd(whole, b_.CreateNot(several_)), pairs);
+    f_.if_then(pairs, [&] {
+      f_.loop(f_.i64(0), f_.i64(half), f_.i64(1), [&](Value* row) {
+        Value* other = b_.CreateAdd(row, f_.i64(half));
+        two_rows({parallel(row), parallel(other)}, {row, other});
+      });
+    });
+    whole = b_.CreateAnd(whole, b_.CreateNot(pairs));
+  }
+  f_.if_then(whole, [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row); });
 }
 
 // As many rows at a time as a vector has lanes: their last vectors fold together, and what follows the
