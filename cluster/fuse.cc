@@ -123,7 +123,8 @@ class Fuser {
   // Whether a step or an expression in steps computes it.
   bool is_computed(const Node& n) const { return !is_free(n) && !is_immediate(n) && is_needed(&n); }
 
-  void examine_loop(const Node* n) {
+  // Which of its results anything reads.
+  std::vector<bool> results_read(const Node* n) const {
     std::vector<bool> read(n->num_results(), false);
     for (const Value& r : computation_.roots())
       if (r.node() == n) read[r.index()] = true;
@@ -131,6 +132,11 @@ class Fuser {
       for_each_read(*u, [&](Operand o) {
         if (o.node() == n) read[o.index()] = true;
       });
+    return read;
+  }
+
+  void examine_loop(const Node* n) {
+    std::vector<bool> read = results_read(n);
     RepeatForm form = repeat_form(*n, read);
     if (form.refusal.empty())
       repeats_.emplace(n, RepeatKernel{std::move(form.space), form.trailing, std::move(read), false});
@@ -531,6 +537,7 @@ class Fuser {
       for (int r : a.same) stored |= groups_->group_of(r) != g;
       if (stored || group.kind != GroupKind::kLoop) group.outputs.push_back(a.node);
     }
+    if (group.reduction && !group.repeat) group.repeat_read = results_read(group.reduction);
     return group;
   }
 

@@ -38,7 +38,7 @@ struct Group {
   const Node* repeat = nullptr;      // loops: a while or scan that is the whole kernel (cluster/repeat.h)
   hlo::Dims repeat_space;            // of its elements
   bool repeat_trailing = false;      // where the space lies in arrays (see cluster/repeat.h)
-  std::vector<bool> repeat_read;     // which of its results anything reads
+  std::vector<bool> repeat_read;     // which results of the repeat, or else the reduction, anything reads
   bool array_loop = false;           // it is one over arrays in memory (cluster/array_loop.h)
   // A sort: of each line of results, how many elements from the first on anything reads; others may hold
   // anything. -1: all.

@@ -56,7 +56,8 @@ class Lowering final : ElementLowering {
     identity_ = identity;
     for (const Node* n : group_.outputs)
       for (uint32_t r = 0; r < n->num_results(); ++r) {
-        if (group_.repeat && (r >= cluster::num_carried(*n) || !group_.repeat_read[r])) continue;
+        if (group_.repeat && r >= cluster::num_carried(*n)) continue;
+        if ((n == group_.repeat || n == group_.reduction) && !group_.repeat_read[r]) continue;
         const Value v(const_cast<Node*>(n), r);
         for (const Index& element : elements) {
           identity_ = element;

@@ -326,7 +326,8 @@ class Counter {
     for (const Node* n : outputs) {
       Part& p = part(*n);
       for (uint32_t i = 0; i < n->num_results(); ++i) {
-        if (group.repeat == n && i < group.repeat_read.size() && !group.repeat_read[i]) continue;
+        const bool may_be_unread = n == group.repeat || n == group.reduction;
+        if (may_be_unread && i < group.repeat_read.size() && !group.repeat_read[i]) continue;
         const Type& type = *n->result_type(i);
         const int64_t bytes =
             n->op() == Op::dynamic_update_slice ? n->operand_type(1)->bytes() : type.bytes();

@@ -81,3 +81,33 @@ def test_the_first_of_several_places(name: str, dtype: str) -> None:
         np.testing.assert_array_equal(
             np.asarray(along(x)), getattr(np, name)(x, 1), err_msg=f"{length} elements"
         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_matrices_of_few_columns(dtype: str) -> None:
+    """Several are reduced together: each is what it is alone, and what its rows are along the other axis."""
+    down, along = lm.jit(lambda x: lnp.sum(x, 1)), lm.jit(lambda x: lnp.sum(x, 2))
+    alone = lm.jit(lambda x: lnp.sum(x, 0))
+    rng = np.random.default_rng(3)
+    for count, rows, columns in ((11, 1500, 8), (4, 600, 15), (9, 16_385, 4), (5, 17_000, 7)):
+        x = (rng.standard_normal((count, rows, columns)) * 100).astype(dtype)
+        message = f"{count} of {rows} x {columns}"
+        for _ in range(2):  # interpreted first, then compiled
+            got = np.asarray(down(x))
+            assert got.tobytes() == np.asarray(along(np.ascontiguousarray(x.swapaxes(1, 2)))).tobytes(), (
+                message
+            )
+            for one, sums in zip(x, got, strict=True):
+                assert np.asarray(alone(one)).tobytes() == sums.tobytes(), message
+            lm.cache.wait()
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("columns", [3, 100])
+def test_a_reduction_stores_what_is_read(columns: int) -> None:
+    """The place of an extreme alone, without its value."""
+    x = np.random.default_rng(0).standard_normal((500, columns)).astype("float32")
+
+    compiled = lm.jit(lambda x: lnp.argmax(x, 1)).lower(x).compile()
+    np.testing.assert_array_equal(compiled(x), x.argmax(1))
+    assert compiled.as_text("kernels").count(" out\n") == 1
