@@ -8,6 +8,7 @@
 #include <string>
 
 #include "jit/codegen/grid_reduce.h"
+#include "jit/kernel/grid_sort.h"
 #include "jit/kernel/grid_tiles.h"
 
 namespace lamina::jit::codegen {
@@ -130,12 +131,18 @@ llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& sched
   if (absl::Status status = grid_takes(kernel); !status.ok()) return refusal(status);
   if (kernel.has_reduction != reduces(schedule))
     return refusal(absl::InvalidArgumentError("a schedule of elements for a reduction, or the reverse"));
+  if (kernel.before.has_value() != sorts(schedule))
+    return refusal(absl::InvalidArgumentError("a schedule of sorts for another kernel, or the reverse"));
+  if (kernel.before)
+    if (absl::Status status = takes_sort(kernel, schedule); !status.ok()) return refusal(status);
   const bool tiles = schedule.form == GridForm::kTiles;
   if (tiles)
     if (absl::Status status = takes_tiles(kernel, schedule); !status.ok()) return refusal(status);
   GridParts c(kernel, schedule, module, std::move(attributes));
   if (kernel.has_reduction) return emit_grid_reduction(c);
-  if (tiles)
+  if (kernel.before)
+    emit_grid_sort(c);
+  else if (tiles)
     emit_grid_tiles(c);
   else
     emit_elements(c);

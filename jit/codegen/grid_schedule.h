@@ -56,6 +56,9 @@ llvm::Function* make_entry(FunctionBuilder& f, llvm::Module& module, std::string
 // The entry of the form `tiles`, whose schedule is one for the kernel.
 void emit_grid_tiles(GridParts& parts);
 
+// The entries of a kernel that sorts, whose schedule is one for it (jit/kernel/grid_sort.h).
+void emit_grid_sort(GridParts& parts);
+
 // Of kernels without reductions: what this thread makes of the units [begin, end) of the schedule, which
 // threads of the block take in turn.
 void emit_element_units(GridParts& parts, llvm::Value* begin, llvm::Value* end);

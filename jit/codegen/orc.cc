@@ -127,6 +127,7 @@ llvm::Expected<std::unique_ptr<Code>> OrcCompiler::compile(const LoopKernel& ker
                                                            bool keep_object) {
   auto code = std::make_unique<Code>();
   const double start = now_ms();
+  if (kernel.before) return llvm::createStringError("a processor's code has no form for a kernel that sorts");
   llvm::LLVMContext context;
   unsigned lanes = 0;
   std::unique_ptr<llvm::Module> module = emit(kernel, schedule, context, &lanes);

@@ -180,8 +180,8 @@ std::string description(const KernelSequence& sequence, const std::vector<Launch
   std::string schedule = to_string(kernel.schedule());
   schedule.pop_back();
   return str_cat("loop ", loop.outer, " x ", loop.inner, k.has_reduction ? " reducing" : "",
-                 k.repeats.empty() ? "" : " in steps", ", ", k.body.size(), "+", k.epilogue.size(),
-                 " instructions, ", k.buffers.size(), " buffers, ", schedule);
+                 k.before ? " sorting" : "", k.repeats.empty() ? "" : " in steps", ", ", k.body.size(), "+",
+                 k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ", schedule);
 }
 
 }  // namespace

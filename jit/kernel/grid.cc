@@ -7,6 +7,7 @@
 #include <bit>
 #include <optional>
 
+#include "jit/kernel/grid_sort.h"
 #include "jit/kernel/grid_tiles.h"
 
 namespace lamina::jit {
@@ -39,7 +40,9 @@ constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
                                    {GridForm::kChunks, "chunks"},
                                    {GridForm::kBlocks, "blocks"},
                                    {GridForm::kColumns, "columns"},
-                                   {GridForm::kColumnChunks, "column_chunks"}};
+                                   {GridForm::kColumnChunks, "column_chunks"},
+                                   {GridForm::kSort, "sort"},
+                                   {GridForm::kMerges, "merges"}};
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -323,11 +326,13 @@ absl::Status grid_takes(const LoopKernel& kernel) {
                                                  " arguments has more parameters than a grid takes"));
   if (kernel.has_reduction && holds_question(kernel))
     return absl::UnimplementedError("the grid has no schedule for a reduction over loops of unknown length");
+  if (kernel.before) return takes_sort(kernel);
   return absl::OkStatus();
 }
 
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args) {
   const Extents extents(kernel, args);
+  if (kernel.before) return favoured_sort(kernel, args);
   if (!kernel.has_reduction) return tiles(kernel, extents, args).value_or(elements(kernel, extents, args));
   GridSchedule s;
   if (favours_columns(kernel)) {
@@ -375,6 +380,8 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
   if (args.size() != kernel.num_args) return no_schedule(schedule, "there are too few or too many arguments");
   if (kernel.has_reduction != reduces(schedule))
     return no_schedule(schedule, "it is one for a kernel that reduces, or the reverse");
+  if (kernel.before.has_value() != sorts(schedule))
+    return no_schedule(schedule, "it is one for a kernel that sorts, or the reverse");
   if (schedule.exact && !is_exact(kernel, schedule, args))
     return no_schedule(schedule, "threads have to ask for the ends of rows, or for addresses");
   const Extents extents(kernel, args);
@@ -399,6 +406,13 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
       launch(kGridEntry, tiles_of(extents, across, grid_tile(schedule)));
       break;
     }
+    case GridForm::kSort:
+    case GridForm::kMerges:
+      if (absl::Status s = takes_sort(kernel, schedule); !s.ok()) return no_schedule(schedule, s.message());
+      if ((extents.inner > sort_tile(schedule).pitch) != (schedule.form == GridForm::kMerges))
+        return no_schedule(schedule, "a row has more elements than its part of a tile, or a single tile");
+      plan = sort_plan(kernel, schedule, args);
+      break;
     case GridForm::kHalfWarp:
       if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a row has more than one chunk");
       launch(kGridEntry, ceil_div(outputs, kRowsOfBlock));

@@ -6,7 +6,7 @@
 //
 // Every entry takes, by value and in this order, 64 bits each: the address of each buffer, each argument of
 // the kernel, and, if the kernel `holds_question`, the address of a 32-bit word that the device can read:
-// threads leave once it is not 0. Entries of forms that reduce chunks take three more: GridLaunch's
+// threads leave once it is not 0. Entries of forms that have partial results take three more: GridLaunch's
 // `from`, `to` as addresses (the scratch of the run and these offsets), and `count`. Blocks are of one
 // dimension and of `kGridThreads` threads, which the code states (reqntid). Shared memory is static. Launches
 // of one plan run one after the other.
@@ -48,11 +48,14 @@ enum class GridForm : uint8_t {
   kBlocks,    // the same with a block to a chunk, for rows that are few
   kColumns,   // threads side by side along the last parallel dimension, `rows` of them along the reduced one
   kColumnChunks,  // the same for columns of several chunks; further launches reduce the chunks' results
+  kSort,          // of kernels that sort: a block sorts `rows` rows (jit/kernel/grid_sort.h)
+  kMerges,        // blocks sort tiles of rows; further launches merge these
 };
 
 struct GridSchedule {
   GridForm form = GridForm::kElements;
-  uint32_t lanes = 1;    // elements of one vector: powers of two up to 16. Of a row's 16 threads: the tree's
+  uint32_t lanes = 1;    // elements of one vector: powers of two up to 16. Of a row's 16 threads: the tree's;
+                         // of a sort: those that a thread has
   uint32_t vectors = 1;  // that one thread loads before it uses one: powers of two up to 8
   uint32_t rows = 1;     // of a tile, or of threads in a block, by columns: a power of two
   // Rows are multiples of what threads make at a time, and all that is moved by vectors lies at multiples of
@@ -83,6 +86,8 @@ inline constexpr std::string_view kGridEntry = "lamina_kernel";
 inline constexpr std::string_view kGridChunks = "lamina_chunks";      // elements to results of chunks
 inline constexpr std::string_view kGridPartials = "lamina_partials";  // results of chunks to fewer of them
 inline constexpr std::string_view kGridFinish = "lamina_finish";      // at most a chunk of them to results
+// Of merges, these are tiles, sorted; longer runs of them; and results. And before either of the last two:
+inline constexpr std::string_view kGridSplits = "lamina_splits";
 
 struct GridLaunch {
   std::string_view entry;
@@ -114,11 +119,13 @@ int64_t tree_lanes(const LoopKernel& kernel);
 inline int64_t row_lanes(const LoopKernel& kernel) { return tree_lanes(kernel) / kRowThreads; }
 // Whether there are chunks' results between launches.
 inline bool has_partials(const GridSchedule& s) {
-  return s.form == GridForm::kChunks || s.form == GridForm::kBlocks || s.form == GridForm::kColumnChunks;
+  return s.form == GridForm::kChunks || s.form == GridForm::kBlocks || s.form == GridForm::kColumnChunks ||
+         s.form == GridForm::kMerges;
 }
+inline bool sorts(const GridSchedule& s) { return s.form == GridForm::kSort || s.form == GridForm::kMerges; }
 // Whether it is a schedule of kernels that reduce.
 inline bool reduces(const GridSchedule& s) {
-  return s.form != GridForm::kElements && s.form != GridForm::kTiles;
+  return s.form != GridForm::kElements && s.form != GridForm::kTiles && !sorts(s);
 }
 // A result of a chunk in scratch: a slot of this size for each reduced value.
 inline constexpr int64_t kPartialBytes = 8;

@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<GridPart>> parse_grid_parts(std::string_view kernels,
 }
 
 bool joins_chains(const LoopKernel& kernel, std::span<const int64_t> args) {
-  if (kernel.parallel_rank == 0 || outputs_of(kernel, args) == 0 || !kernel.repeats.empty()) return false;
+  if (kernel.parallel_rank == 0 || outputs_of(kernel, args) == 0 || !kernel.repeats.empty() || kernel.before)
+    return false;
   if (!kernel.has_reduction) return favoured_grid(kernel, args).form == GridForm::kElements;
   return !favours_columns(kernel) && reduced_of(kernel, args) <= kReduceChunk;
 }
@@ -104,7 +105,7 @@ absl::Status check_chain(std::span<const GridPart> parts) {
     const bool fits = p.kernel.has_reduction ? form == GridForm::kHalfWarp
                                              : form == GridForm::kElements && (p.kernel.parallel_rank > 1 ||
                                                                                p.schedule == GridSchedule());
-    if (!fits || p.kernel.parallel_rank == 0 || holds_question(p.kernel))
+    if (!fits || p.kernel.parallel_rank == 0 || p.kernel.before || holds_question(p.kernel))
       return absl::InvalidArgumentError(
           absl::StrCat("no kernel of a chain has this schedule: ", to_string(p.schedule)));
   }

@@ -35,7 +35,7 @@ std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& 
 
 std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const LoweredLoop& loop) {
   std::vector<std::pair<size_t, size_t>> out;
-  if (k.has_reduction || changes_arrays(k)) return out;
+  if (k.has_reduction || k.before || changes_arrays(k)) return out;
   // A loop's scalar results are written by every row of elements, which would read them in turn.
   const auto own_element = [&](const Access& access) {
     std::vector<bool> has(k.parallel_rank, false);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -166,6 +167,7 @@ struct KernelInterpreter::Prepared {
   std::vector<SectionPart> body, epilogue;
   std::vector<RepeatSteps> repeats;
   std::optional<hlo::PreparedProgram> combine;  // with a reduction
+  std::optional<hlo::PreparedProgram> before;   // of a sort
   bool asks = false;                            // see CancelQuestion
   int64_t lanes = 0;                            // of the reduction tree
 };
@@ -210,6 +212,7 @@ class RangeRun {
   }
 
   int32_t run(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end) {
+    if (k_.before) return sort(outer_begin, outer_end, inner_end);
     // A block is a part of a row, or several short rows.
     const bool along = k_.has_reduction && along_;
     const int64_t width = inner_end - inner_begin;
@@ -261,6 +264,52 @@ class RangeRun {
     std::vector<Bytes> carried, spare;
     Bytes active;  // which elements go on
   };
+
+  // Rows, each as a whole: the stored values of all its elements, then these in their order.
+  int32_t sort(int64_t outer_begin, int64_t outer_end, int64_t length) {
+    const int last = k_.parallel_rank - 1;
+    const auto blocks = [&](auto&& f) {
+      for (int64_t at = 0; at < length; at += kBlock) {
+        index_[last] = at;
+        f(at, std::min(kBlock, length - at));
+      }
+    };
+    const auto size = [&](const Store& s) { return size_of(k_.body[s.value].type); };
+    std::vector<Bytes> values;
+    for (const Store& s : k_.stores) values.push_back(bytes_for(length * size(s)));
+    std::vector<int64_t> order(static_cast<size_t>(length));
+    const auto value = [&](size_t v, int64_t element) {
+      return data(values[v]) + element * size(k_.stores[v]);
+    };
+    for (int64_t outer = outer_begin; outer < outer_end; ++outer) {
+      if (cancelled() || code_is_there()) return ended_at(outer, 0);
+      set_rows(outer, 1);
+      blocks([&](int64_t at, int64_t n) {
+        run_section(body_, last, n);
+        for (size_t v = 0; v < values.size(); ++v)
+          std::memcpy(value(v, at), body_.at[k_.stores[v].value],
+                      static_cast<size_t>(n * size(k_.stores[v])));
+      });
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
+        in_.clear();
+        for (int64_t element : {x, y})
+          for (size_t v = 0; v < values.size(); ++v) in_.push_back(value(v, element));
+        bool is_before = false;
+        out_.assign(1, &is_before);
+        prepared_.before->run(in_, out_, 1, combine_scratch_);
+        return is_before;
+      });
+      blocks([&](int64_t at, int64_t n) {
+        for (size_t v = 0; v < values.size(); ++v)
+          for (int64_t i = 0; i < n; ++i)
+            std::memcpy(body_.at[k_.stores[v].value] + i * size(k_.stores[v]), value(v, order[at + i]),
+                        static_cast<size_t>(size(k_.stores[v])));
+        run_stores(k_.stores, body_, last, n);
+      });
+    }
+    return 0;
+  }
 
   bool run_block(int64_t n) {
     if (k_.has_reduction) return reduce(n);
@@ -662,7 +711,7 @@ class RangeRun {
   bool stopped_ = false, asked_to_stop_ = false;
   int64_t steps_ = 0;  // of all repeats
   std::vector<Bytes> result_, init_, scratch_;
-  Scratch combine_scratch_;
+  Scratch combine_scratch_;     // and of the order
   std::vector<int64_t> index_;  // of the first row's first element
   std::vector<int64_t> rows_;   // outer indices of each row of the block
   int64_t num_rows_ = 1;
@@ -695,6 +744,7 @@ KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));
   prepared->lanes = kReduceLaneBytes / widest;
   if (kernel.has_reduction) prepared->combine.emplace(kernel.reduction.combine);
+  if (kernel.before) prepared->before.emplace(*kernel.before);
   prepared_ = std::move(prepared);
 }
 

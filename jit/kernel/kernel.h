@@ -16,6 +16,10 @@
 // Arrays that change: a kernel of one element (no dimension but the steps of its repeats) may read the
 // buffers that it writes, and write them anywhere. Its loads, stores and copies happen in the order of the
 // code, the stores of a repeat at the end of the step. Such a buffer holds nothing when the kernel starts.
+//
+// Sorts: in a kernel with an order the elements of a row, which goes along the last parallel dimension,
+// change places before they are stored. What is stored at an index are the values of the element that comes
+// there; elements of which neither comes before the other stay in their order.
 #ifndef LAMINA_JIT_KERNEL_KERNEL_H_
 #define LAMINA_JIT_KERNEL_KERNEL_H_
 
@@ -24,6 +28,7 @@
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -156,6 +161,9 @@ struct LoopKernel {
   std::vector<KernelInstr> epilogue;  // per output element, after the reduction; empty without one
   std::vector<Store> stores;          // values of the epilogue if there is a reduction, else of the body
   std::vector<Repeat> repeats;        // loops inside the body
+  // Of a kernel that sorts, which neither reduces nor repeats: the values of one element that `stores` store,
+  // and those of another, -> whether the one comes before the other, a strict weak order.
+  std::optional<hlo::ScalarProgram> before;
   bool operator==(const LoopKernel&) const = default;
 };
 
@@ -209,8 +217,8 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
 // kept and the only form in which they cross a border (liblamina_llvm, tools). `parse_kernel` reads what
 // `to_string` writes and nothing else, byte for byte, and verifies it; an error names line and column.
 //
-//   kernel   = "kernel 1 parallel" N "reduce" N "args" N NL {buffer} {access} "body" NL section [reduce]
-//   {repeat}
+//   kernel   = "kernel 1 parallel" N "reduce" N "args" N NL {buffer} {access} "body" NL section [reduce |
+//   sort] {repeat}
 //              "stores" NL {store} "end" NL
 //   buffer   = "  b"N ":" TYPE ["out"] NL
 //   access   = "  x"N ": b"N "[" ("0" | "a"N) ["+" N] {"+ i"N ["*" (STRIDE | "a"N)]} "]" NL
@@ -219,9 +227,9 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
 //   a"N
 //            | "store_at b"N "%"N "%"N ["if %"N] | "copy b"N "b"N "%"N   (to, from, count)
 //            | "reduced r"N | "repeat p"N | "repeated %"N "c"N | "carried c"N | "outer %"N
-//   reduce   = "reduce" [values] "init" {"x"N} NL "  combine (" TYPE {"," TYPE} ")" NL section "  return"
-//   [values] NL
-//              "epilogue" NL section
+//   reduce   = "reduce" [values] "init" {"x"N} NL "  combine" program "epilogue" NL section
+//   sort     = "sort" NL "  before" program
+//   program  = "(" TYPE {"," TYPE} ")" NL section "  return" [values] NL
 //   repeat   = "repeat p"N ("counted" | "while") "from" [values] NL [section " condition %"N NL] section
 //              " next" [values] NL {store}
 //   store    = "  x"N "= %"N NL
@@ -235,8 +243,8 @@ absl::StatusOr<LoopKernel> parse_kernel(std::string_view text);
 // where outer is the row-major index over all parallel dimensions but the last and inner is the last one (a
 // kernel of parallel rank 0 has outer = inner = 1). Reads `cancel` at least once per outer index, 64 Ki
 // elements or some thousand steps of repeats and returns early (1) when it is not 0; returns 0 when done. An
-// empty range touches nothing. A written buffer may be the same memory as a read one only if each element is
-// read by the very output element that is stored there.
+// empty range touches nothing. A kernel that sorts is run by whole rows. A written buffer may be the same
+// memory as a read one only if each element is read by the very output element that is stored there.
 //
 // Nobody else may be there to set the flag while a loop of unknown length runs. For kernels that hold one,
 // `cancel` points to the `flag` of a CancelQuestion, and these loops ask it instead.

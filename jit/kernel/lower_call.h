@@ -1,9 +1,9 @@
 // Library ops as loop kernels: for devices that run those, and have no routine for the op.
 //
-// Contract: the bits are the evaluator's (hlo/rules). Every element of a result is computed by itself, so
-// that any number of threads may share the work. A sort is a kernel for each doubling of the sorted runs, a
-// scatter of many vectors a sort of their targets, a running sum two for each power of the group's size. Says
-// in words what has no such form, or one that is much too slow.
+// Contract: the bits are the evaluator's (hlo/rules). Every element of a result is computed by itself, or
+// every row of a sort, so that any number of threads may share the work. A sort is one kernel, a scatter of
+// many vectors a sort of their targets and another one, a running sum two for each power of the group's size.
+// Says in words what has no such form, or one that is much too slow.
 #ifndef LAMINA_JIT_KERNEL_LOWER_CALL_H_
 #define LAMINA_JIT_KERNEL_LOWER_CALL_H_
 

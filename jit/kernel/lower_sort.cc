@@ -1,6 +1,5 @@
-// sort and scatter as loops. Runs of a line are merged, twice as long each time: an element of a merged run
-// finds by bisection how many elements of either run come before it. Targets of scattered vectors are sorted
-// so, and each element of the array takes those that are its own, in their order.
+// sort and scatter as loops: kernels that sort, whose order is the comparator. Targets of scattered vectors
+// are sorted so, and each element of the array takes those that are its own, in their order.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -19,163 +18,58 @@ using cluster::Group;
 using hlo::Attr;
 using hlo::Dims;
 
-class MergeLowering : protected CallLowering {
- protected:
-  using Parts = std::vector<uint32_t>;
-  using CallLowering::CallLowering;
-  ~MergeLowering() = default;
+// A kernel whose order is `before` and whose last parallel dimension is sorted.
+absl::StatusOr<KernelSequence::Part> sorting(absl::StatusOr<KernelSequence::Part> part,
+                                             hlo::ScalarProgram before) {
+  if (part.ok()) part->loop.kernel.before = std::move(before);
+  return part;
+}
 
-  // The elements at a place of the line, of all arrays.
-  virtual Parts elements(uint32_t place, uint32_t predicate) = 0;
-  // Whether one comes before the other, of which it stands behind.
-  virtual uint32_t before(const Parts& x, const Parts& y) = 0;
-
-  // Element `place` of a line of `length`, of which runs of `run` elements, a power of two, are sorted, when
-  // pairs of runs are merged.
-  Parts merged(uint32_t place, int64_t length, int64_t run) {
-    const uint32_t all = argument(length), one = argument(run);
-    const uint32_t low = prim(Prim::bit_and, DType::kS64, {place, argument(-2 * run)});
-    const uint32_t middle = least(add(low, one), all), high = least(add(middle, one), all);
-    const uint32_t wanted = sub(place, low);
-    const Known known_low = known(low), known_middle = known(middle), known_wanted = known(wanted);
-    // How many of the first run are among the wanted ones.
-    const uint32_t fewest = most(sub(wanted, sub(high, middle)), number(0));
-    const uint32_t many = least(wanted, sub(middle, low));
-    const Parts range = steps(
-        std::bit_width(static_cast<uint64_t>(run)), {fewest, many}, [&](const DimIndex&, const Parts& r) {
-          const uint32_t open = less(r[0], r[1]);
-          const uint32_t half = prim(Prim::shr_logical, DType::kS64, {add(r[0], r[1]), number(1)});
-          const uint32_t next = add(half, number(1));
-          const Parts a = elements(add(here(known_low), half), open);
-          const Parts b = elements(add(here(known_middle), sub(here(known_wanted), next)), open);
-          const uint32_t goes_first = before(b, a);
-          return Parts{choose(both(open, negated(goes_first)), next, r[0]),
-                       choose(both(open, goes_first), half, r[1])};
-        });
-    const uint32_t at = add(low, range[0]), other = add(middle, sub(wanted, range[0]));
-    const uint32_t is_left = less(at, middle), is_other = less(other, high);
-    const Parts a = elements(at, is_left), b = elements(other, is_other);
-    const uint32_t takes_other = both(is_other, before(b, a));
-    return select(prim(Prim::bit_or, DType::kBool, {negated(is_left), takes_other}), b, a);
-  }
-};
-
-class SortPass final : MergeLowering {
+class SortLowering final : CallLowering {
  public:
-  SortPass(const FusionPlan& plan, const Group& group, const hlo::ScalarProgram& comparator)
-      : MergeLowering(plan, group), comparator_(comparator) {
+  SortLowering(const FusionPlan& plan, const Group& group) : CallLowering(plan, group) {
     dim_ = static_cast<size_t>(node_.attrs().integer(Attr::dimension));
   }
 
-  absl::StatusOr<KernelSequence::Part> run(int64_t run) {
-    begin(node_.result_type(0)->dims);
-    store_all(merged(index_value(identity_[dim_]), node_.result_type(0)->dims[dim_], run));
-    return end_part();
-  }
-  // Of lines of one element.
-  absl::StatusOr<KernelSequence::Part> copy() {
-    begin(node_.result_type(0)->dims);
-    Parts all;
-    for (size_t i = 0; i < node_.operands().size(); ++i)
-      for (uint32_t v : read(i, identity_)) all.push_back(v);
-    store_all(all);
-    return end_part();
+  absl::StatusOr<KernelSequence::Part> run(const hlo::ScalarProgram& comparator) {
+    const Dims& dims = node_.result_type(0)->dims;
+    Dims space = dims;
+    space.erase(space.begin() + static_cast<std::ptrdiff_t>(dim_));
+    space.push_back(dims[dim_]);
+    begin(space);
+    // The sorted dimension comes last.
+    Index of_array;
+    for (size_t d = 0; d < dims.size(); ++d)
+      of_array.push_back(identity_[d == dim_ ? dims.size() - 1 : d < dim_ ? d : d - 1]);
+    identity_ = std::move(of_array);
+    const bool is_sorted = dims[dim_] <= 1;
+    if (!is_sorted) pinned_.insert(static_cast<int>(dims.size()) - 1);
+    for (uint32_t r = 0; r < node_.num_results(); ++r) store_result(r, read(r, identity_));
+    return is_sorted ? end_part() : sorting(end_part(), by_element(comparator));
   }
 
  private:
-  Parts elements(uint32_t place, uint32_t predicate) override {
-    Index at = identity_;
-    at[dim_] = computed(place);
-    Parts out;
-    for (size_t i = 0; i < node_.operands().size(); ++i)
-      for (uint32_t v : read(i, at, predicate)) out.push_back(v);
+  // The comparator's parameters are x0, y0, x1, y1, ...: all of x, then all of y.
+  hlo::ScalarProgram by_element(const hlo::ScalarProgram& comparator) const {
+    std::vector<uint32_t> number(comparator.inputs.size() + comparator.code.size());
+    const auto half = static_cast<uint32_t>(comparator.inputs.size() / 2);
+    uint32_t from = 0, to = 0;
+    for (uint32_t r = 0; r < node_.num_results(); ++r) {
+      const auto parts = static_cast<uint32_t>(hlo::num_parts(node_.result_type(r)->dtype));
+      for (const uint32_t side : {0U, half})
+        for (uint32_t p = 0; p < parts; ++p) number[from++] = side + to + p;
+      to += parts;
+    }
+    for (uint32_t v = from; v < number.size(); ++v) number[v] = v;
+    hlo::ScalarProgram out = comparator;
+    for (uint32_t i = 0; i < from; ++i) out.inputs[number[i]] = comparator.inputs[i];
+    for (hlo::ScalarInstr& i : out.code)
+      for (int k = 0; k < hlo::prim_arity(i.prim); ++k) i.operands[k] = number[i.operands[k]];
+    for (uint32_t& v : out.outputs) v = number[v];
     return out;
   }
-  uint32_t before(const Parts& x, const Parts& y) override {
-    Parts operands;
-    size_t from = 0;
-    for (size_t i = 0; i < node_.operands().size(); ++i) {
-      const auto parts = static_cast<size_t>(hlo::num_parts(node_.operand_type(i)->dtype));
-      for (const Parts* side : {&x, &y})
-        for (size_t p = 0; p < parts; ++p) operands.push_back((*side)[from + p]);
-      from += parts;
-    }
-    return apply(comparator_, std::move(operands))[0];
-  }
-  void store_all(const Parts& all) {
-    auto from = all.begin();
-    for (uint32_t r = 0; r < node_.num_results(); ++r) {
-      const auto parts = hlo::num_parts(node_.result_type(r)->dtype);
-      store_result(r, Parts(from, from + parts));
-      from += parts;
-    }
-  }
 
-  const hlo::ScalarProgram& comparator_;
   size_t dim_;
-};
-
-// Passes write to results and memory beside them by turns, the last one to the results.
-class SortSequence {
- public:
-  SortSequence(const hlo::Node& node, int passes) : node_(node), passes_(std::max(passes, 1)) {
-    if (passes > 1)
-      for (uint32_t r = 0; r < node.num_results(); ++r)
-        sequence_.shared_bytes.push_back(node.result_type(r)->bytes());
-  }
-  void add(KernelSequence::Part part) {
-    const int pass = static_cast<int>(sequence_.parts.size());
-    LoweredLoop& loop = part.loop;
-    for (size_t b = 0; b < loop.buffers.size(); ++b) {
-      const bool written = loop.kernel.buffers[b].written;
-      if (!written && pass == 0) continue;  // operands
-      const uint32_t r = written ? loop.buffers[b].index() : number_of(loop.buffers[b]);
-      if (to_results(written ? pass : pass - 1))
-        loop.buffers[b] = hlo::Value(const_cast<hlo::Node*>(&node_), r);
-      else
-        part.shared[b] = static_cast<int>(r);
-    }
-    sequence_.parts.push_back(std::move(part));
-  }
-  KernelSequence take() { return std::move(sequence_); }
-
- private:
-  bool to_results(int pass) const { return (passes_ - 1 - pass) % 2 == 0; }
-  uint32_t number_of(const hlo::Value& operand) const {
-    for (uint32_t i = 0; i < node_.num_results(); ++i)
-      if (node_.operand_value(i) == operand) return i;
-    return 0;
-  }
-
-  const hlo::Node& node_;
-  const int passes_;
-  KernelSequence sequence_;
-};
-
-// Of `targets` and the numbers of their vectors.
-class TargetPass final : MergeLowering {
- public:
-  TargetPass(const FusionPlan& plan, const Group& group) : MergeLowering(plan, group) {}
-  // Which shared arrays are read, and which written: targets, then numbers.
-  absl::StatusOr<KernelSequence::Part> run(int64_t vectors, int64_t run, int from, int to) {
-    begin({vectors});
-    for (int i : {0, 1}) {
-      read_[i] = shared_array(DType::kS64, false, from + i);
-      written_[i] = shared_array(DType::kS64, true, to + i);
-    }
-    const Parts all = merged(index_value(identity_[0]), vectors, run);
-    for (int i : {0, 1}) store_shared(written_[i], identity_[0], all[static_cast<size_t>(i)]);
-    return end_part();
-  }
-
- private:
-  Parts elements(uint32_t place, uint32_t predicate) override {
-    return {load_shared(read_[0], computed(place), predicate),
-            load_shared(read_[1], computed(place), predicate)};
-  }
-  uint32_t before(const Parts& x, const Parts& y) override { return less(x[0], y[0]); }
-
-  uint32_t read_[2] = {}, written_[2] = {};
 };
 
 // What is known of a scatter before it runs.
@@ -271,14 +165,16 @@ class ScatterLowering final : CallLowering {
     if (inside != kNone) value = choose(inside, value, number(kNowhere));
     store_shared(shared_array(DType::kS64, true, 0), identity_[0], value);
     store_shared(shared_array(DType::kS64, true, 1), identity_[0], index_value(identity_[0]));
-    return end_part();
+    pinned_.insert(0);
+    const hlo::ScalarInstr below{Prim::lt, DType::kBool, {0, 2}};
+    return sorting(end_part(), {std::vector<DType>(4, DType::kS64), {below}, {4}});
   }
 
   // Each element takes the updates of its place from the sorted ones.
-  absl::StatusOr<KernelSequence::Part> from_sorted(int sorted) {
+  absl::StatusOr<KernelSequence::Part> from_sorted() {
     begin(shape_.dims);
-    const uint32_t targets = shared_array(DType::kS64, false, sorted),
-                   numbers = shared_array(DType::kS64, false, sorted + 1);
+    const uint32_t targets = shared_array(DType::kS64, false, 0),
+                   numbers = shared_array(DType::kS64, false, 1);
     DimIndex place;
     for (size_t d = 0; d < shape_.dims.size(); ++d)
       if (is_key(d)) place = plus(times(place, shape_.dims[d]), identity_[d]);
@@ -408,21 +304,11 @@ absl::StatusOr<KernelSequence> lower_sort(const FusionPlan& plan, const Group& g
   for (const SortKey& key : *keys)
     if (hlo::is_float(key.type) && key.nan == NanPlace::kUnordered)
       return absl::UnimplementedError("a sort by an order with no place for NaN has no form as loops");
-  const int64_t length = node.result_type(0)->dims[node.attrs().integer(Attr::dimension)];
-  int passes = 0;
-  for (int64_t run = 1; run < length; run *= 2) ++passes;
-  SortSequence out(node, passes);
-  if (passes == 0) {
-    absl::StatusOr<KernelSequence::Part> part = SortPass(plan, group, *comparator).copy();
-    if (!part.ok()) return part.status();
-    out.add(*std::move(part));
-  }
-  for (int64_t run = 1; run < length; run *= 2) {
-    absl::StatusOr<KernelSequence::Part> part = SortPass(plan, group, *comparator).run(run);
-    if (!part.ok()) return part.status();
-    out.add(*std::move(part));
-  }
-  return out.take();
+  absl::StatusOr<KernelSequence::Part> part = SortLowering(plan, group).run(*comparator);
+  if (!part.ok()) return part.status();
+  KernelSequence out;
+  out.parts.push_back(*std::move(part));
+  return out;
 }
 
 absl::StatusOr<KernelSequence> lower_scatter(const FusionPlan& plan, const Group& group) {
@@ -450,14 +336,9 @@ absl::StatusOr<KernelSequence> lower_scatter(const FusionPlan& plan, const Group
     return out;
   }
   add(ScatterLowering(plan, group, shape, *body).targets());
-  int sorted = 0;
-  for (int64_t run = 1; run < shape.vectors; run *= 2) {
-    add(TargetPass(plan, group).run(shape.vectors, run, sorted, 2 - sorted));
-    sorted = 2 - sorted;
-  }
-  add(ScatterLowering(plan, group, shape, *body).from_sorted(sorted));
+  add(ScatterLowering(plan, group, shape, *body).from_sorted());
   if (!status.ok()) return status;
-  out.shared_bytes.assign(4, shape.vectors * static_cast<int64_t>(sizeof(int64_t)));
+  out.shared_bytes.assign(2, shape.vectors * static_cast<int64_t>(sizeof(int64_t)));
   return out;
 }
 

@@ -270,8 +270,8 @@ class Parser {
     return a;
   }
 
-  void combiner(hlo::ScalarProgram* program) {
-    expect("  combine (");
+  void scalar_program(std::string_view head, hlo::ScalarProgram* program) {
+    expect(head);
     do program->inputs.push_back(type());
     while (take(", "));
     expect(")\n");
@@ -341,9 +341,11 @@ class Parser {
       expect(" init");
       while (sees(" x")) k.reduction.init.push_back(index(" x"));
       expect("\n");
-      combiner(&k.reduction.combine);
+      scalar_program("  combine (", &k.reduction.combine);
       expect("epilogue\n");
       section(&k.epilogue);
+    } else if (take("sort\n")) {
+      scalar_program("  before (", &k.before.emplace());
     }
     while (sees("repeat p")) {
       k.repeats.emplace_back();

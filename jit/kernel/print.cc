@@ -77,6 +77,24 @@ void append_section(std::string* text, const std::vector<KernelInstr>& section) 
   }
 }
 
+void append_program(std::string* text, absl::string_view name, const hlo::ScalarProgram& program) {
+  absl::StrAppend(text, "  ", name, " (");
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    absl::StrAppend(text, i ? ", " : "", type_name(program.inputs[i]));
+  text->append(")\n");
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const hlo::ScalarInstr& instr = program.code[i];
+    absl::StrAppend(text, "  %", program.inputs.size() + i, " = ", type_name(instr.type), " ",
+                    hlo::prim_name(instr.prim));
+    append_operands(text, instr.operands, hlo::prim_arity(instr.prim));
+    if (hlo::has_immediate(instr.prim)) absl::StrAppend(text, " 0x", absl::Hex(instr.imm));
+    text->push_back('\n');
+  }
+  text->append("  return");
+  append_operands(text, program.outputs.data(), static_cast<int>(program.outputs.size()));
+  text->push_back('\n');
+}
+
 void append_stores(std::string* text, const std::vector<Store>& stores) {
   for (const Store& s : stores) absl::StrAppend(text, "  x", s.access, " = %", s.value, "\n");
 }
@@ -114,22 +132,14 @@ std::string to_string(const LoopKernel& kernel) {
     append_operands(&text, r.inputs.data(), static_cast<int>(r.inputs.size()));
     text += " init";
     for (uint32_t access : r.init) absl::StrAppend(&text, " x", access);
-    text += "\n  combine (";
-    for (size_t i = 0; i < r.combine.inputs.size(); ++i)
-      absl::StrAppend(&text, i ? ", " : "", type_name(r.combine.inputs[i]));
-    text += ")\n";
-    for (size_t i = 0; i < r.combine.code.size(); ++i) {
-      const hlo::ScalarInstr& instr = r.combine.code[i];
-      absl::StrAppend(&text, "  %", r.combine.inputs.size() + i, " = ", type_name(instr.type), " ",
-                      hlo::prim_name(instr.prim));
-      append_operands(&text, instr.operands, hlo::prim_arity(instr.prim));
-      if (hlo::has_immediate(instr.prim)) absl::StrAppend(&text, " 0x", absl::Hex(instr.imm));
-      text.push_back('\n');
-    }
-    text += "  return";
-    append_operands(&text, r.combine.outputs.data(), static_cast<int>(r.combine.outputs.size()));
-    text += "\nepilogue\n";
+    text.push_back('\n');
+    append_program(&text, "combine", r.combine);
+    text += "epilogue\n";
     append_section(&text, kernel.epilogue);
+  }
+  if (kernel.before) {
+    text += "sort\n";
+    append_program(&text, "before", *kernel.before);
   }
   for (size_t i = 0; i < kernel.repeats.size(); ++i) append_repeat(&text, kernel.repeats[i], i);
   text += "stores\n";

@@ -50,8 +50,10 @@ class Verifier {
       if (count != 1) return wrong("a repeat is run by ", count, " instructions");
     if (!k_.has_reduction) {
       if (!k_.epilogue.empty()) return wrong("an epilogue without a reduction");
-      return stores(k_.stores, k_.body, Scope{k_.parallel_rank});
+      if (absl::Status s = stores(k_.stores, k_.body, Scope{k_.parallel_rank}); !s.ok()) return s;
+      return k_.before ? order() : absl::OkStatus();
     }
+    if (k_.before) return wrong("a reduction that sorts");
     if (absl::Status s = reduction(); !s.ok()) return s;
     if (absl::Status s = section(k_.epilogue, "epilogue", Scope{k_.parallel_rank, true}); !s.ok()) return s;
     return stores(k_.stores, k_.epilogue, Scope{k_.parallel_rank});
@@ -214,6 +216,42 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  static absl::Status program(const hlo::ScalarProgram& p, absl::string_view name) {
+    size_t known = p.inputs.size();
+    for (const hlo::ScalarInstr& instr : p.code) {
+      if (instr.prim > Prim::convert || static_cast<int>(instr.type) >= hlo::kNumDTypes)
+        return wrong("unknown primitive in the ", name);
+      DType types[3] = {};
+      for (int k = 0; k < hlo::prim_arity(instr.prim); ++k) {
+        if (instr.operands[k] >= known) return wrong("the ", name, " uses a value before it is defined");
+        types[k] = p.type_of(instr.operands[k]);
+      }
+      if (std::string fault = prim_fault(
+              instr.prim, instr.type, {types, static_cast<size_t>(hlo::prim_arity(instr.prim))}, instr.imm);
+          !fault.empty())
+        return wrong(name, ": ", fault);
+      ++known;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status order() {
+    const hlo::ScalarProgram& p = *k_.before;
+    const size_t m = k_.stores.size();
+    if (k_.parallel_rank == 0 || m == 0 || !k_.repeats.empty() || changes_arrays(k_))
+      return wrong("a sort of no row, of nothing, or with loops or arrays that change");
+    if (p.inputs.size() != 2 * m || p.outputs.size() != 1)
+      return wrong("a sort of ", m, " values by an order of ", p.inputs.size(), " inputs and ",
+                   p.outputs.size(), " outputs");
+    for (size_t i = 0; i < 2 * m; ++i)
+      if (p.inputs[i] != k_.body[k_.stores[i % m].value].type)
+        return wrong("types of sorted value ", i % m, " differ");
+    if (absl::Status s = program(p, "order"); !s.ok()) return s;
+    if (p.outputs[0] >= 2 * m + p.code.size() || !hlo::is_bool(p.type_of(p.outputs[0])))
+      return wrong("the order is no condition");
+    return absl::OkStatus();
+  }
+
   absl::Status reduction() {
     const Reduction& r = k_.reduction;
     const size_t m = r.inputs.size();
@@ -221,21 +259,8 @@ class Verifier {
         r.combine.outputs.size() != m)
       return wrong("a reduction of ", m, " values has ", r.init.size(), " inits and a combiner of ",
                    r.combine.inputs.size(), " inputs and ", r.combine.outputs.size(), " outputs");
-    size_t known = 2 * m;
-    for (const hlo::ScalarInstr& instr : r.combine.code) {
-      if (instr.prim > Prim::convert || static_cast<int>(instr.type) >= hlo::kNumDTypes)
-        return wrong("unknown primitive in the combiner");
-      DType types[3] = {};
-      for (int k = 0; k < hlo::prim_arity(instr.prim); ++k) {
-        if (instr.operands[k] >= known) return wrong("the combiner uses a value before it is defined");
-        types[k] = r.combine.type_of(instr.operands[k]);
-      }
-      if (std::string fault = prim_fault(
-              instr.prim, instr.type, {types, static_cast<size_t>(hlo::prim_arity(instr.prim))}, instr.imm);
-          !fault.empty())
-        return wrong("combiner: ", fault);
-      ++known;
-    }
+    if (absl::Status s = program(r.combine, "combiner"); !s.ok()) return s;
+    const size_t known = 2 * m + r.combine.code.size();
     for (size_t v = 0; v < m; ++v) {
       const DType t = r.combine.inputs[v];
       if (hlo::is_complex(t) || !is_value(k_.body, r.inputs[v]) || k_.body[r.inputs[v]].type != t ||

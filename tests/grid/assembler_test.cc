@@ -54,7 +54,7 @@ class Assembly {
     const size_t head = ptx.find(".address_size 64");
     const size_t body = ptx.find('\n', head) + 1;
     if (text_.empty()) text_ = ptx.substr(0, body);
-    static const std::regex names("\\b(lamina_(kernel|chunks|partials|finish)|rare[0-9]*|lanes)\\b");
+    static const std::regex names("\\b(lamina_(kernel|chunks|partials|splits|finish)|rare[0-9]*|lanes)\\b");
     text_ += std::regex_replace(ptx.substr(body), names, "k" + std::to_string(kernels_++) + "_$&");
   }
 
@@ -168,5 +168,57 @@ TEST_CASE("random kernels, repeats and reductions are assembled", "[.][assembler
   }
   check_all(cases, false);
 }
+
+namespace {
+
+Cases sorts() {
+  const auto sort = [](const std::vector<DType>& types, bool nans_last) {
+    jit::KernelBuilder k(1, 0);
+    hlo::ScalarProgram before;
+    for (int side = 0; side < 2; ++side)
+      before.inputs.insert(before.inputs.end(), types.begin(), types.end());
+    const auto add = [&](Prim p, DType t, uint32_t a, uint32_t b) {
+      before.code.push_back({p, t, {a, b}});
+      return static_cast<uint32_t>(before.inputs.size() + before.code.size() - 1);
+    };
+    uint32_t x = 0, y = static_cast<uint32_t>(types.size());
+    if (hlo::byte_size(types[0]) < 4) {
+      x = add(Prim::convert, DType::kF32, x, 0);
+      y = add(Prim::convert, DType::kF32, y, 0);
+    }
+    uint32_t is_less = add(Prim::lt, DType::kBool, x, y);
+    if (nans_last) {
+      const uint32_t x_is_nan = add(Prim::ne, DType::kBool, x, x),
+                     y_is_nan = add(Prim::ne, DType::kBool, y, y);
+      is_less = add(Prim::bit_or, DType::kBool, is_less, add(Prim::lt, DType::kBool, x_is_nan, y_is_nan));
+    }
+    before.outputs = {is_less};
+    for (const DType t : types)
+      k.store(k.access(k.buffer(t, true), {{0, 1, 0}}), k.load(k.access(k.buffer(t), {{0, 1, 0}})));
+    k.kernel.before = before;
+    return GridCase{k.kernel, {1}, {}};
+  };
+  Cases cases;
+  for (const auto& [types, nans_last] : std::vector<std::pair<std::vector<DType>, bool>>{
+           {{DType::kF32}, true},
+           {{DType::kF32, DType::kS32}, true},
+           {{DType::kBF16}, true},
+           {{DType::kF64, DType::kS64}, true},
+           {{DType::kU8}, false},
+           {{DType::kS32, DType::kF32, DType::kF32, DType::kF16}, false}}) {
+    const GridCase c = sort(types, nans_last);
+    for (const int64_t length : {10, 3000, 1000000}) {
+      std::vector<int64_t> args{length};
+      cases.emplace_back(c, favoured_grid(c.kernel, args));
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("sorts are assembled without spills", "[.][assembler]") { check_all(sorts(), false); }
+
+TEST_CASE("they are for every chip", "[.][assembler_full]") { check_all(sorts(), true); }
 
 }  // namespace lamina::grid

@@ -95,6 +95,18 @@ GridCase transposed(int64_t across, int64_t along) {
            std::vector<char>(static_cast<size_t>(across * along * 4))}};
 }
 
+GridCase sorted(int64_t rows, int64_t length) {
+  jit::KernelBuilder k(2, 0);
+  const uint32_t from = k.buffer(DType::kS32), to = k.buffer(DType::kS32, true), stride = k.arg();
+  k.store(k.access(to, {{0, 0, stride}, {1, 1, 0}}), k.load(k.access(from, {{0, 0, stride}, {1, 1, 0}})));
+  k.kernel.before = {{DType::kS32, DType::kS32}, {{Prim::lt, DType::kBool, {0, 1}}}, {2}};
+  std::mt19937_64 rng(4);
+  return {k.kernel,
+          {rows, length, length},
+          {jit::random_elements(DType::kS32, rows * length, rng),
+           std::vector<char>(static_cast<size_t>(rows * length * 4))}};
+}
+
 // What is found, in either order: a fault in words, or that results differ.
 std::string found(const GridCase& c, const GridSchedule& schedule, void (*change)(llvm::Module&),
                   int64_t skew = 0) {
@@ -117,7 +129,8 @@ std::string found(const GridCase& c, const GridSchedule& schedule, void (*change
 }
 
 constexpr GridSchedule kColumns{GridForm::kColumns, 4, 1, 64}, kRows{GridForm::kHalfWarp, 4, 1, 1},
-    kVectors{GridForm::kElements, 4, 2, 1}, kTiles{GridForm::kTiles, 4, 1, 32};
+    kVectors{GridForm::kElements, 4, 2, 1}, kTiles{GridForm::kTiles, 4, 1, 32},
+    kSort{GridForm::kSort, 2, 1, 2}, kMerges{GridForm::kMerges, 1, 1, 1};
 
 }  // namespace
 
@@ -140,6 +153,17 @@ TEST_CASE("planted mistakes are found", "[grid]") {
   SECTION("a tile's vectors at odd addresses") {
     CHECK_THAT(found(transposed(61, 60), kTiles, [](Module& m) { hold(m, llvm::CmpInst::ICMP_EQ); }),
                Catch::StartsWith("a read of 16 bytes that is not aligned"));
+  }
+  SECTION("no barriers between the merges of a sort") {
+    for (const auto& [c, schedule] : {std::pair(sorted(3, 250), kSort), std::pair(sorted(1, 900), kMerges)}) {
+      CHECK(found(c, schedule, [](Module&) {}) == "nothing");
+      CHECK(found(c, schedule, [](Module& m) { drop(m, llvm::Intrinsic::nvvm_barrier0, -1); }) ==
+            "results differ");
+    }
+  }
+  SECTION("reads of a sort past the end") {
+    CHECK_THAT(found(sorted(3, 250), kSort, [](Module& m) { drop(m, llvm::Intrinsic::smin, 0); }),
+               Catch::Contains("outside of"));
   }
   SECTION("a barrier that some threads do not come by") {
     const std::string fault = found(sum_columns(), kColumns, [](Module& m) {

@@ -101,7 +101,7 @@ TEST_CASE("convolutions are loops of CUDA devices", "[cuda][cuda_calls]") {
                   "convolution(p0, p1), " + plain + "feature_group_count=1, batch_group_count=2"));
 }
 
-TEST_CASE("sorts are merges on CUDA devices", "[cuda][cuda_calls]") {
+TEST_CASE("sorts are sorts and merges of tiles on CUDA devices", "[cuda][cuda_calls]") {
   const std::string less =
       "computation r0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
       "direction=\"LT\"\n  return (v0)\n}\n";
@@ -109,7 +109,7 @@ TEST_CASE("sorts are merges on CUDA devices", "[cuda][cuda_calls]") {
     const std::string type = "s32[3," + std::to_string(n) + "]";
     const std::string text = less + one("p0: " + type, type, "sort(p0), dimension=1, body=r0");
     check_whole(text, -50, 50);
-    if (n == 1000) CHECK(has(steps_of(text), "the last of 10 kernels"));
+    if (n == 1000) CHECK(has(steps_of(text), "sort as loop 3 x 1000 sorting"));
   }
   // By the second array, backwards, along the first dimension, of one array twice.
   check_whole(

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hlo/strings.h"
+#include "jit/kernel/grid_sort.h"
 #include "jit/kernel/in_place.h"
 
 using namespace lamina;
@@ -11,6 +12,7 @@ using namespace lamina::jit;
 using How = FakeQueues::Access;
 
 bool LoopTwin::has_entry(std::string_view entry) const {
+  if (schedule_.form == GridForm::kMerges && entry == kGridSplits) return true;
   return has_chunks() ? entry == kGridChunks || entry == kGridPartials || entry == kGridFinish
                       : entry == kGridEntry;
 }
@@ -76,7 +78,7 @@ std::vector<LoopTwin::Touch> LoopTwin::touches(std::string_view entry,
   };
   const bool writes = entry == kGridEntry || entry == kGridFinish;
   if (outputs(launch.args) == 0) return out;
-  if (entry != kGridPartials) {
+  if (entry != kGridPartials && entry != kGridSplits) {
     for_each_section(kernel_, [&](const std::vector<KernelInstr>& section) {
       for (const KernelInstr& i : section) {
         // Where the positions are computed, the first element stands for all.
@@ -95,6 +97,14 @@ std::vector<LoopTwin::Touch> LoopTwin::touches(std::string_view entry,
     for (const Store& s : kernel_.stores) touch(kernel_.accesses[s.access], How::kWrite);
     for (const Repeat& r : kernel_.repeats)
       for (const Store& s : r.stores) touch(kernel_.accesses[s.access], How::kWrite);
+  }
+  if (schedule_.form == GridForm::kMerges) {
+    const int64_t half = sort_half_bytes(kernel_, schedule_, launch.args);
+    if (entry != kGridChunks) out.push_back({Address(launch.from), half, How::kRead});
+    if (entry == kGridSplits) out.push_back({Address(launch.from), half, How::kWrite});
+    if (entry == kGridChunks || entry == kGridPartials)
+      out.push_back({Address(launch.to), half, How::kWrite});
+    return out;
   }
   const int64_t record = kPartialBytes * static_cast<int64_t>(kernel_.reduction.inputs.size());
   const int64_t rows = outputs(launch.args);
