@@ -249,6 +249,26 @@ struct Problem {
   GemmOutput<Out> out;
 };
 
+// Patches or filters: products of them either way round are one type.
+template <typename T>
+struct Factor {
+  PatchSource<T> patches;
+  StridedSource<T> filters;
+  bool is_patches;
+
+  int64_t direct_ld() const { return is_patches ? -1 : filters.direct_ld(); }
+  int64_t direct_lda() const { return is_patches ? -1 : filters.direct_lda(); }
+  const T* direct(int64_t outer0, int64_t k0) const { return filters.direct(outer0, k0); }
+  int64_t pack_runs(T* dst, int64_t width, int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
+    return is_patches ? 0 : filters.pack_runs(dst, width, outer0, outer, k0, kc);
+  }
+  void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
+            int64_t kc) const {
+    if (is_patches) return patches.pack(kernels, dst, ld, outer0, outer, k0, kc);
+    filters.pack(kernels, dst, ld, outer0, outer, k0, kc);
+  }
+};
+
 // One stride for the row-major output position over `dims`, if there is one.
 std::optional<int64_t> position_stride(const std::vector<ConvDim>& dims) {
   int64_t extent = 1, stride = 1;
@@ -420,46 +440,29 @@ absl::Status real_conv(DType in, const ConvShape& s, const void* input, const Fi
   const int64_t width = hlo::byte_size(in), k = s.window() * s.filter_input;
   const int64_t lanes = gemm_kernels<T>(usable_isa(context.isa)).lanes;
   const int64_t* const table = l.position_table.empty() ? nullptr : l.position_table.data();
-  using Patches = PatchSource<T>;
-  using Weights = StridedSource<T>;
-  const auto patches = [&](const Offsets& at) {
-    return Patches{static_cast<const char*>(input) + at.input * width,
-                   in,
-                   l.dims.data(),
-                   static_cast<int>(l.dims.size()),
-                   s.filter_input,
-                   s.input_feature_stride};
-  };
-  const auto weights = [&](const Offsets& at) {
-    return Weights{f.data + at.filter * width, in, f.output_stride, f.k_stride};
-  };
   const int64_t count = s.groups() * l.images;
   // The lanes lie along features or along positions: wherever the output is contiguous, unless too few are
   // there.
   const bool along_features = l.position_stride == 1 && s.output_feature_stride != 1 && !table
                                   ? l.positions < lanes / 2 && l.group_features > l.positions
                                   : l.group_features >= lanes / 2 || l.group_features >= l.positions;
-  if (along_features)
-    return gemm<T, Out>(
-        {count, l.positions, l.group_features, k, hlo::kDotBlock}, context,
-        [&](int64_t i) {
-          const Offsets at = offsets_of(s, l, f, i);
-          return Problem<Patches, Weights, Out>{
-              patches(at),
-              weights(at),
-              {output + at.output, l.position_stride, s.output_feature_stride, table, nullptr}};
-        },
-        store);
-  return gemm<T, Out>(
-      {count, l.group_features, l.positions, k, hlo::kDotBlock}, context,
-      [&](int64_t i) {
-        const Offsets at = offsets_of(s, l, f, i);
-        return Problem<Weights, Patches, Out>{
-            weights(at),
-            patches(at),
-            {output + at.output, s.output_feature_stride, l.position_stride, nullptr, table}};
-      },
-      store);
+  const auto problem = [&](int64_t i) {
+    const Offsets at = offsets_of(s, l, f, i);
+    const auto factor = [&](bool is_patches) {
+      return Factor<T>{{static_cast<const char*>(input) + at.input * width, in, l.dims.data(),
+                        static_cast<int>(l.dims.size()), s.filter_input, s.input_feature_stride},
+                       {f.data + at.filter * width, in, f.output_stride, f.k_stride},
+                       is_patches};
+    };
+    const GemmOutput<Out> out =
+        along_features
+            ? GemmOutput<Out>{output + at.output, l.position_stride, s.output_feature_stride, table, nullptr}
+            : GemmOutput<Out>{output + at.output, s.output_feature_stride, l.position_stride, nullptr, table};
+    return Problem<Factor<T>, Factor<T>, Out>{factor(along_features), factor(!along_features), out};
+  };
+  const int64_t rows = along_features ? l.positions : l.group_features;
+  const int64_t columns = along_features ? l.group_features : l.positions;
+  return gemm<T, Out>({count, rows, columns, k, hlo::kDotBlock}, context, problem, store);
 }
 
 // The columns of the real product are the parts of the output features, so each feature has two offsets.
@@ -504,27 +507,29 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
       out,
       [&]<typename T, typename Out>(auto store) -> absl::Status {
         Out* const to = static_cast<Out*>(output);
-        const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
-        if constexpr (std::is_same_v<T, Out>)
-          if (kernels.feature_chains[0] && loads_unchanged<T>(in))
-            if (const auto plan = plan_features(s, kernels.lanes, context.parallel.threads))
-              return FeatureConvolution<T, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+        // Of integers there are kernels for products alone.
+        if constexpr (std::is_floating_point_v<T>) {
+          const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+          if constexpr (std::is_same_v<T, Out>)
+            if (kernels.feature_chains[0] && loads_unchanged<T>(in))
+              if (const auto plan = plan_features(s, kernels.lanes, context.parallel.threads))
+                return FeatureConvolution<T, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+                    .run();
+          if (kernels.lane_chains[0])
+            if (const auto plan = plan_lanes(s, kernels.lanes, sizeof(T), context.parallel.threads))
+              return LaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
                   .run();
-        if (kernels.lane_chains[0])
-          if (const auto plan = plan_lanes(s, kernels.lanes, sizeof(T), context.parallel.threads))
-            return LaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
-                .run();
-        if constexpr (std::is_floating_point_v<T>)
           if (kernels.offset_tile[0][0])
             if (const auto plan = plan_planes(s, kernels, context.parallel.threads))
               return PlaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context,
                                                                store)
                   .run();
-        if (kernels.run_tile[0][0])
-          if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
-                                          sizeof(T), context.parallel.threads))
-            return RowConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
-                .run();
+          if (kernels.run_tile[0][0])
+            if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
+                                            sizeof(T), context.parallel.threads))
+              return RowConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+                  .run();
+        }
         return with_filters(
             [&](const Filters& f) { return real_conv<T>(in, s, input, f, to, context, store); });
       },

@@ -58,11 +58,18 @@ constexpr int64_t kDotsTogether = 64, kLongVector = 8 * hlo::kDotBlock;
 // hardware follows so many by itself.
 constexpr int64_t kRowsTogether = 16, kStreams = 8;
 constexpr int64_t kBeyondCache = 16 << 20;  // bytes
+// Rows that are multiples of this apart lie in the same sets of the first-level cache, which hold fewer than
+// kRowsTogether: half as many are read at once, at two places each.
+constexpr int64_t kSetBytes = 4 << 10;
 
 template <typename T>
 void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
                    int64_t k) {
-  const int64_t together = p.beyond_cache ? std::max<int64_t>(kStreams, kernels.lanes) : kRowsTogether;
+  const bool by_two = kernels.two_blocks_times && !p.beyond_cache && k >= 2 * hlo::kDotBlock &&
+                      p.outer_stride * static_cast<int64_t>(sizeof(T)) % kSetBytes == 0;
+  const int64_t together = by_two           ? kernels.two_block_rows
+                           : p.beyond_cache ? std::max<int64_t>(kStreams, kernels.lanes)
+                                            : kRowsTogether;
   if (p.k_stride == 1 && end - begin > together) {
     for (int64_t i = begin; i < end; i += together)
       vector_matrix(kernels, p, i, std::min(end, i + together), k);
@@ -71,6 +78,11 @@ void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int6
   for (int64_t k0 = 0; k0 < k; k0 += hlo::kDotBlock) {
     const int64_t kc = std::min(hlo::kDotBlock, k - k0);
     const T* const m = p.matrix + begin * p.outer_stride + k0 * p.k_stride;
+    if (by_two && p.k_stride == 1 && end - begin == together && k - k0 >= 2 * hlo::kDotBlock) {
+      kernels.two_blocks_times(hlo::kDotBlock, p.x + k0, m, p.outer_stride, p.c + begin, k0 == 0);
+      k0 += hlo::kDotBlock;
+      continue;
+    }
     if (p.k_stride == 1)
       kernels.rows_times(kc, p.x + k0, m, p.outer_stride, p.c + begin, end - begin, k0 == 0);
     else

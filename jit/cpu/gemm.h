@@ -125,11 +125,17 @@ void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t width
   }
 }
 
+// Makes the bits of f16 or bf16 of sums: one type for both, so that what stores them is compiled once.
+struct StoreHalf {
+  bool is_bf16;
+  uint16_t operator()(float x) const { return is_bf16 ? hlo::to_bf16(x).bits : hlo::to_f16(x).bits; }
+};
+
 template <typename T, typename Out, typename Store>
 void store_row(const GemmKernels<T>& kernels, Out* to, const T* sums, int64_t n, Store store) {
-  if constexpr (std::is_same_v<Out, hlo::F16> || std::is_same_v<Out, hlo::BF16>) {
-    const auto narrow = std::is_same_v<Out, hlo::F16> ? kernels.narrow_f16 : kernels.narrow_bf16;
-    if (narrow) return narrow(reinterpret_cast<uint16_t*>(to), sums, n);
+  if constexpr (std::is_same_v<Store, StoreHalf>) {
+    const auto narrow = store.is_bf16 ? kernels.narrow_bf16 : kernels.narrow_f16;
+    if (narrow) return narrow(to, sums, n);
   }
   for (int64_t j = 0; j < n; ++j) to[j] = store(sums[j]);
 }

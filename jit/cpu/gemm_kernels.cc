@@ -122,6 +122,8 @@ const GemmKernels<T>& portable() {
       .in_place = {},
       .rows_times = rows_times<T>,
       .columns_times = columns_times<T>,
+      .two_blocks_times = nullptr,
+      .two_block_rows = 0,
       .vector_dot = vector_dot<T>,
       .row_dots = row_dots<T>,
   };

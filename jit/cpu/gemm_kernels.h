@@ -97,6 +97,10 @@ struct GemmKernels {
   // (j, k) of the matrix is at m[j * stride + k] for `rows_times`, at m[j + k * stride] for `columns_times`.
   void (*rows_times)(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first);
   void (*columns_times)(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first);
+  // rows_times for `two_block_rows` rows and two blocks of `block` terms, whose chains are made at once; null
+  // where there is none.
+  void (*two_blocks_times)(int64_t block, const T* x, const T* m, int64_t stride, T* c, bool first);
+  int two_block_rows;
   // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
   // overlap.
   T (*vector_dot)(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride);

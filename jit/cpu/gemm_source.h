@@ -23,9 +23,8 @@ absl::Status with_result_type(hlo::DType out, Real real, Complex complex) {
     case DType::kF64:
       return as_summed.template operator()<double>();
     case DType::kF16:
-      return real.template operator()<float, hlo::F16>(hlo::to_f16);
     case DType::kBF16:
-      return real.template operator()<float, hlo::BF16>(hlo::to_bf16);
+      return real.template operator()<float, uint16_t>(StoreHalf{out == DType::kBF16});
     case DType::kC64:
       return complex.template operator()<float>();
     case DType::kC128:

@@ -106,6 +106,10 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            // Vectors times matrices of more than 16 MB.
            {DType::kF32, 4203, 1, 1001},
            {DType::kF64, 2103, 1, 1001},
+           // And of rows that lie in the same sets of a cache.
+           {DType::kF32, 603, 1, 1024},
+           {DType::kF32, 29, 1, 2048},
+           {DType::kF64, 29, 1, 1024},
            // Cut along the longer side.
            {DType::kF32, 410, 70, 300},
            {DType::kF64, 70, 410, 300},
