@@ -16,6 +16,7 @@ from lamina._indexing import broadcast, reshape, scalar, setitem_value
 from lamina._interop import from_dlpack
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
+    MOST_ARRAYS,
     along,
     broadcast_shapes,
     canonical_axis,
@@ -423,18 +424,15 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     if t.ndim != 1:
         raise ValueError(f"vander needs one dimension, not shape {t.shape}")
     n = t.size if N is None else shape_of(N)[0]
-    if t.dtype.kind == "b":
-        t = astype(t, default_int())
-    # By squaring, of as many factors as the exponent of a column has bits; others see ones, whose squares are finite.
-    out = full_of(1, t.dtype.name, (t.size, n))
-    exponent = reshape(arange(n) if increasing else arange(n - 1, -1, -1), (1, n))
-    factor = reshape(t, (t.size, 1))
-    for bit in range(max(n - 1, 0).bit_length()):
-        if bit > 0:
-            factor = select(compare(exponent, 1 << bit, "GE"), factor, 1)
-            factor = factor * factor
-        out = out * select(compare(exponent & (1 << bit), 0, "NE"), factor, 1)
-    return out
+    if n > MOST_ARRAYS:
+        raise MemoryError(
+            f"vander: {n} columns, made one by one, do not fit in memory: {MOST_ARRAYS} at most"
+        )
+    from lamina.numpy._elementwise import power
+    from lamina.numpy._shape import stack
+
+    columns = [power(t, i) for i in (range(n) if increasing else range(n - 1, -1, -1))]
+    return stack(columns, 1) if columns else zeros((t.size, 0), t.dtype)
 
 
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Tensor]:
