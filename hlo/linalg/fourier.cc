@@ -155,25 +155,25 @@ class Plan {
         if (asks) ask_for(from + in_step(), in_step());
         if (folds) {
           X* const folded = columns.line(length_);
-          fold<kWidth>(from, folded);
+          fold_lines<kWidth>(from, folded, 1);
           from = folded;
         }
         for (int64_t q = 0; q < blocks_; ++q) first_half(columns, from, to, q);
         if (asks) ask_for(to + out_step(), out_step());
         for (int64_t q = 0; q < blocks_of(rows_); ++q) second_half(columns, to, q);
-        if (finishes) finish_real<kWidth>(to);
+        if (finishes) finish_lines<kWidth>(to, 1);
       });
     std::vector<X> folded(static_cast<size_t>(folds ? 2 * length_ : 0));
     for (int64_t line = 0; line < lines; ++line) {
       const X* from = x + line * in_step();
       X* const to = y + line * out_step();
       if (folds) {
-        with_vectors_of<X>([&]<int N>() { fold<N>(from, folded.data()); });
+        with_vectors_of<X>([&]<int N>() { fold_lines<N>(from, folded.data(), 1); });
         from = folded.data();
       }
       in_tasks(blocks_, each, [&](auto& columns, int64_t q) { first_half(columns, from, to, q); });
       in_tasks(blocks_of(rows_), each, [&](auto& columns, int64_t q) { second_half(columns, to, q); });
-      if (finishes) with_vectors_of<X>([&]<int N>() { finish_real<N>(to); });
+      if (finishes) with_vectors_of<X>([&]<int N>() { finish_lines<N>(to, 1); });
     }
   }
 
@@ -211,6 +211,8 @@ class Plan {
   static constexpr int64_t kLanes = kSideBySide<X>;
   static constexpr int64_t kManyLines = 8;  // which are work for all threads
   static constexpr int64_t kMostTasks = 32;
+  template <int N>
+  static constexpr int kDoubles = Columns<X, N>::kDoubles;
   // Blocks of columns whose rows are read one after the other: they lie in the same pages of memory.
   static constexpr int64_t kNeighbours = 4;
 
@@ -250,9 +252,6 @@ class Plan {
   int64_t in_step() const { return 2 * (length_ + (kind_ == FourierKind::kRealInverse)); }
   int64_t out_step() const { return 2 * (length_ + (kind_ == FourierKind::kReal)); }
   X scale() const { return is_inverse() ? X{1} / static_cast<X>(length_) : X{1}; }
-  auto scaled() const {
-    return [scale = scale()](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; };
-  }
 
   Numbers<X> twiddle(int64_t row, int64_t column) const {
     const Numbers<X> w = coarse_[row * blocks_ + column / kLanes];
@@ -317,44 +316,65 @@ class Plan {
     });
   }
 
+  // Numbers k and length - k of the spectrum of a real line, k no larger than the other, from those of the
+  // spectrum of its pairs of numbers; w is w^(k / 2).
+  template <typename V, typename W>
+  LAMINA_INLINE static void unfold(const Numbers<V>& front, const Numbers<V>& back, const Numbers<W>& w,
+                                   Numbers<V>& even, Numbers<V>& odd) {
+    const X half = X{1} / 2;
+    even = {(front.re + back.re) * half, (front.im - back.im) * half};
+    odd = {(front.im + back.im) * half, (back.re - front.re) * half};
+    turn(odd, w.re, w.im);
+  }
+
   // The spectrum of a real line from that of its pairs of numbers, in place.
   template <int N>
   LAMINA_INLINE void finish_real(X* y) const {
-    const X half = X{1} / 2, re = y[0], im = y[1];
+    const X re = y[0], im = y[1];
     y[0] = re + im;
     y[2 * length_] = re - im;
     y[1] = y[2 * length_ + 1] = 0;
-    for_pairs<N>(y, y, [half](auto& front, auto& back, const auto& w) {
+    for_pairs<N>(y, y, [](auto& front, auto& back, const auto& w) {
       std::remove_cvref_t<decltype(front)> even, odd;
-      even = {(front.re + back.re) * half, (front.im - back.im) * half};
-      odd = {(front.im + back.im) * half, (back.re - front.re) * half};
-      turn(odd, w.re, w.im);
+      unfold(front, back, w, even, odd);
       front = {even.re + odd.re, even.im + odd.im};
       back = {even.re - odd.re, odd.im - even.im};
     });
   }
 
+  template <int N>
+  void fold_lines(const X* x, X* y, int64_t lines) const {
+    compiled_apart<kDoubles<N>>([&] {
+      for (int64_t l = 0; l < lines; ++l) fold<N>(x + l * in_step(), y + l * out_step());
+    });
+  }
+  template <int N>
+  void finish_lines(X* y, int64_t lines) const {
+    compiled_apart<kDoubles<N>>([&] {
+      for (int64_t l = 0; l < lines; ++l) finish_real<N>(y + l * out_step());
+    });
+  }
+
   // transform(from, step, to, lanes): from lines of complex numbers, `step` of them apart, to lines of them
-  // at `to`; what real lines need is done before and after it.
+  // at `to`; what is done to real lines before that is.
   template <typename C, typename F>
   LAMINA_INLINE void some_lines(const X* x, X* y, int64_t first, int64_t lines, F transform) const {
     const int64_t lanes = std::min(kLanes, lines - first);
     const X* from = x + first * in_step();
     X* const to = y + first * out_step();
     if (kind_ == FourierKind::kRealInverse) {
-      for (int64_t l = 0; l < lanes; ++l) fold<C::kWidth>(from + l * in_step(), to + l * out_step());
+      fold_lines<C::kWidth>(from, to, lanes);
       from = to;
     }
     transform(from, (from == to ? out_step() : in_step()) / 2, to, lanes);
-    if (kind_ == FourierKind::kReal)
-      for (int64_t l = 0; l < lanes; ++l) finish_real<C::kWidth>(to + l * out_step());
   }
 
   template <typename C>
   LAMINA_INLINE void several_lines(C& columns, const X* x, X* y, int64_t first, int64_t lines) const {
     some_lines<C>(x, y, first, lines, [&](const X* from, int64_t step, X* to, int64_t lanes) {
       columns.load({from, step, 1}, lanes, rows_, along_rows_);
-      columns.store({to, out_step() / 2, 1}, lanes, rows_, scaled());
+      columns.store_scaled({to, out_step() / 2, 1}, lanes, rows_, scale());
+      if (kind_ == FourierKind::kReal) finish_lines<C::kWidth>(to, lanes);
     });
   }
 
@@ -381,6 +401,7 @@ class Plan {
           }
         }
       }
+      if (kind_ == FourierKind::kReal) return finish_split(columns, to, lanes);
       for (int64_t at = 0; at < rows_; at += C::kSquare) {
         const int64_t k = std::min<int64_t>(at, rows_ - C::kSquare);
         for (int64_t i = 0; i < C::kSquare; ++i)
@@ -388,6 +409,41 @@ class Plan {
         columns.store_parts({to + 2 * k, out_step() / 2, rows_}, lanes, columns_, scale());
       }
     });
+  }
+
+  // The last half of lines side by side that are real: every number of a line meets its opposite one, which
+  // is in the same lane of another row, before it goes to memory.
+  template <typename C>
+  LAMINA_INLINE void finish_split(C& columns, X* to, int64_t lanes) const {
+    for (int64_t k = 0; k < rows_; ++k) columns.run(along_columns_, columns.line_row(k), columns.line_row(k));
+    for (int64_t at = 0; at < rows_; at += C::kSquare) {
+      const int64_t first = std::min<int64_t>(at, rows_ - C::kSquare);
+      columns.store_squares(
+          {to + 2 * first, out_step() / 2, rows_}, lanes,
+          columns_, [&](int64_t i, int64_t j, int64_t l, auto& x) __attribute__((always_inline)) {
+            const int64_t k = first + i, place = k + j * rows_, opposite = length_ - place;
+            const int64_t row = k > 0 ? rows_ - k : 0, column = (k > 0 ? columns_ - 1 : columns_) - j;
+            std::remove_cvref_t<decltype(x)> y, even, odd;
+            load(columns.line_row(k).at(j, l), x);
+            load(columns.line_row(row).at(column < columns_ ? column : 0, l), y);
+            if (place <= opposite) {
+              unfold(x, y, halves_[place], even, odd);
+              x = {even.re + odd.re, even.im + odd.im};
+            } else {
+              unfold(y, x, halves_[opposite], even, odd);
+              x = {even.re - odd.re, odd.im - even.im};
+            }
+          });
+    }
+    // The first number is its own opposite one, and gives two.
+    const X* const own = columns.line_row(0).at(0, 0);
+    for (int64_t l = 0; l < lanes; ++l) {
+      const X re = own[l], im = own[l + kLanes];
+      X* const line = to + l * out_step();
+      line[0] = re + im;
+      line[2 * length_] = re - im;
+      line[1] = line[2 * length_ + 1] = 0;
+    }
   }
 
   // Of block q of columns, transforms along rows; turned, they are rows of the result.

@@ -27,6 +27,7 @@ class Columns {
   static constexpr int64_t kLanes = kSideBySide<X>;
   // As many numbers as a vector holds of both parts.
   static constexpr int kSquare = N / 2;
+  static constexpr int kDoubles = N * static_cast<int>(sizeof(X) / sizeof(float)) / 2;
 
   // `swapped` exchanges real and imaginary parts at the way in and out, which makes a transform the inverse
   // one.
@@ -53,7 +54,7 @@ class Columns {
   // From columns to columns in memory, which may be the same.
   LAMINA_INLINE void move(const Interleaved<const X>& from, const Interleaved<X>& to, int64_t lanes,
                           int64_t rows, const Rounds<X>& rounds, X scale) {
-    const bool ends = lanes == kLanes && !rounds.empty() && reaches_columns(rounds.back().kind);
+    const bool ends = lanes == kLanes && !rounds.empty() && reaches_columns<V>(rounds.back().kind);
     if (ends && rounds.size() == 1)
       return with_swapped([&]<bool kSwapped>() {
         run_round(rounds[0], FromColumns<X, kSwapped>{from.first, from.row_step},
@@ -62,8 +63,7 @@ class Columns {
     const size_t inside = rounds.size() - ends;
     const size_t done = begin(from, lanes, rows, rounds, inside);
     run_rounds(rounds, done, inside);
-    if (!ends)
-      return store(to, lanes, rows, [=](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; });
+    if (!ends) return store_scaled(to, lanes, rows, scale);
     with_swapped([&]<bool kSwapped>() {
       run_round(rounds.back(), halves_[0], ToColumns<X, kSwapped>{to.first, to.row_step, scale});
     });
@@ -106,19 +106,24 @@ class Columns {
         }
       }
   }
-  LAMINA_INLINE void store_parts(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) {
+  // numbers(i, r, l, x) gives the numbers i after `to` of row r, from line l on.
+  template <typename F>
+  LAMINA_INLINE void store_squares(const Interleaved<X>& to, int64_t lanes, int64_t rows, const F& numbers) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t l = 0; l < lanes; l += N) {
         for (int64_t i = 0; i < N; ++i) __builtin_prefetch(to.at(kLanes + l + i, r), 0, 2);
         Numbers<V> x[kSquare];
 #pragma GCC unroll 8
-        for (int i = 0; i < kSquare; ++i) {
-          fourier::load(part(i).at(r, l), x[i]);
-          x[i] = {x[i].re * scale, x[i].im * scale};
-          if (swapped_) std::swap(x[i].re, x[i].im);
-        }
+        for (int i = 0; i < kSquare; ++i) numbers(i, r, l, x[i]);
         store_square(to.at(0, r), to.lane_step, lanes, l, x);
       }
+  }
+  LAMINA_INLINE void store_parts(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) {
+    store_squares(to, lanes, rows, [&](int64_t i, int64_t r, int64_t l, auto& x) {
+      fourier::load(part(i).at(r, l), x);
+      x = {x.re * scale, x.im * scale};
+      if (swapped_) std::swap(x.re, x.im);
+    });
   }
 
   // finish(x, row, lane) is what becomes of the numbers x from `lane` on.
@@ -128,6 +133,9 @@ class Columns {
       store_lines(to, lanes, rows, finish);
     else
       store_columns(to, lanes, rows, finish);
+  }
+  LAMINA_INLINE void store_scaled(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) const {
+    store(to, lanes, rows, [=](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; });
   }
 
  private:
@@ -266,7 +274,7 @@ class Columns {
       load_lines(from, lanes, rows);
       return 0;
     }
-    if (lanes < kLanes || count == 0 || !reaches_columns(rounds[0].kind)) {
+    if (lanes < kLanes || count == 0 || !reaches_columns<V>(rounds[0].kind)) {
       load_columns(from, lanes, rows);
       return 0;
     }

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "hlo/linalg/compiled_apart.h"
 #include "hlo/with_vectors.h"
 
 namespace lamina::hlo::linalg::fourier {

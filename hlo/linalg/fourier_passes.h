@@ -254,10 +254,9 @@ LAMINA_INLINE void run_joined(const Round<X>& round, const F& from, const T& to)
             before * to_step);
   };
   run.template operator()<true>(0, w);
-  for (int64_t p = 1; p < after; ++p) {
-    w += round.each;
-    run.template operator()<false>(p, w);
-  }
+  // Nothing follows what goes to columns.
+  if constexpr (std::is_same_v<T, Rows<X>>)
+    for (int64_t p = 1; p < after; ++p) run.template operator()<false>(p, w + p * round.each);
 }
 
 // A round of one odd radix.
@@ -296,8 +295,13 @@ void with_vectors_of(const F& f) {
 }
 
 // Whether a round goes from and to columns in memory as well as rows: those that long transforms begin and
-// end with.
+// end with, but by the vectors that x86 had before AVX2: that is a third of the code, and their machines take
+// a pass more.
+template <typename V>
 constexpr bool reaches_columns(RoundKind kind) {
+#if defined(__x86_64__)
+  if (sizeof(V) == 16) return false;
+#endif
   return kind == RoundKind::kFours || kind == RoundKind::kFoursAndTwo;
 }
 
@@ -306,9 +310,12 @@ template <typename X, typename F, typename T>
 [[gnu::noinline]] void run_round(const Round<X>& round, const F& from, const T& to) {
   with_vectors_of<X>([&]<int N>() {
     using V = typename VectorOf<X, N>::Type;
-    if (round.kind == RoundKind::kFours) return run_joined<V, 4, 4>(round, from, to);
-    if (round.kind == RoundKind::kFoursAndTwo) return run_joined<V, 4, 4, 2>(round, from, to);
-    if constexpr (std::is_same_v<F, Rows<X>> && std::is_same_v<T, Rows<X>>) {
+    constexpr bool kRowsOnly = std::is_same_v<F, Rows<X>> && std::is_same_v<T, Rows<X>>;
+    if constexpr (kRowsOnly || reaches_columns<V>(RoundKind::kFours)) {
+      if (round.kind == RoundKind::kFours) return run_joined<V, 4, 4>(round, from, to);
+      if (round.kind == RoundKind::kFoursAndTwo) return run_joined<V, 4, 4, 2>(round, from, to);
+    }
+    if constexpr (kRowsOnly) {
       switch (round.kind) {
         case RoundKind::kFourAndTwo:
           return run_joined<V, 4, 2>(round, from, to);

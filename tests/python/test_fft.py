@@ -75,7 +75,28 @@ def test_frequencies_and_shifts():
 
 # Of radices 2, 3, 4, 5 and others that follow each other in every way, of lines that are rows and columns, and of a
 # convolution.
-PLANNED = (6, 49, 64, 100, 122, 128, 250, 360, 500, 625, 1000, 1001, 1024, 2048, 2187, 3600, 30030, 67)
+PLANNED = (
+    6,
+    49,
+    64,
+    100,
+    122,
+    128,
+    250,
+    360,
+    500,
+    600,
+    625,
+    750,
+    1000,
+    1001,
+    1024,
+    2048,
+    2187,
+    3600,
+    30030,
+    67,
+)
 
 
 @pytest.mark.parametrize("n", PLANNED)
