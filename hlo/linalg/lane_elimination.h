@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 
+#include "hlo/linalg/compiled_apart.h"
 #include "hlo/linalg/lanes.h"
 
 namespace lamina::hlo::linalg {
@@ -272,11 +273,16 @@ void substitute_columns(const Matrix<T>& a, bool lower, bool transposed, bool un
   }
 }
 
-// b becomes op(a)^-1 b; op is N or T.
 template <LanesType T, int C = kBlockColumns<T>>
-void substitute(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b, int64_t j = 0) {
+void substitute_from(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b, int64_t j) {
   for (; j + C <= b.columns; j += C) substitute_columns<C>(a, lower, transposed, unit, view(b, 0, j));
-  if constexpr (C > 1) substitute<T, C / 2>(a, lower, transposed, unit, b, j);
+  if constexpr (C > 1) substitute_from<T, C / 2>(a, lower, transposed, unit, b, j);
+}
+
+// b becomes op(a)^-1 b; op is N or T.
+template <LanesType T>
+void substitute(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
+  compiled_apart<kLaneCount<T>>([&] { substitute_from(a, lower, transposed, unit, b, 0); });
 }
 
 }  // namespace lamina::hlo::linalg

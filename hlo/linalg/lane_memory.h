@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "hlo/linalg/compiled_apart.h"
 #include "hlo/linalg/lanes.h"
 
 namespace lamina::hlo::linalg {
@@ -76,34 +77,28 @@ void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
   });
 }
 
-template <int N, typename X>
-void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
+template <int N>
+using AllLanes = std::integral_constant<int64_t, N>;
+
+// Of the first `count` lanes.
+template <int N, typename X, typename Count>
+void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, Count count) {
   using Row = typename VectorOf<X, N>::Type;
   using Turned = TurnedRow<N, X>;
   const std::array<X*, N> first = to;
   const Lanes<N>* const from = m.data.data();
-  const auto blocks = [&](const auto& keep_block) {
-    each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
-      Turned v[N];
+  each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
+    Turned v[N];
 #pragma GCC unroll 8
-      for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(from[place(j)], Turned);
-      transpose_vectors<N>(v);
-      keep_block(k, v);
-    });
-  };
-  const auto keep = [&](int64_t l, int64_t k, const Turned& turned) {
-    const Row row = __builtin_convertvector(turned, Row);
-    std::memcpy(first[l] + k, &row, sizeof(Row));
-  };
-  if (count == N)
-    blocks([&](int64_t k, const Turned* v) {
+    for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(from[place(j)], Turned);
+    transpose_vectors<N>(v);
 #pragma GCC unroll 8
-      for (int l = 0; l < N; ++l) keep(l, k, v[l]);
-    });
-  else
-    blocks([&](int64_t k, const Turned* v) {
-      for (int64_t l = 0; l < count; ++l) keep(l, k, v[l]);
-    });
+    for (int l = 0; l < N; ++l) {
+      if (l >= count) break;
+      const Row row = __builtin_convertvector(v[l], Row);
+      std::memcpy(first[l] + k, &row, sizeof(Row));
+    }
+  });
 }
 
 // The same for matrices of less than N elements, by way of rows that have room for N.
@@ -129,7 +124,7 @@ void store_few(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t c
   X rows[N][N];
   std::array<X*, N> padded;
   for (int l = 0; l < N; ++l) padded[l] = rows[l];
-  store_blocks<N, X>(all, padded, N);
+  store_blocks<N, X>(all, padded, AllLanes<N>());
   for (int64_t l = 0; l < count; ++l)
     for (int64_t k = 0; k < n; ++k) to[l][k] = rows[l][k];
 }
@@ -147,13 +142,14 @@ void with_number_type(DType t, const F& f) {
 // Matrices of which that of lane l begins at from[l].
 template <int N, typename X>
 void load(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
-  const bool few = m.rows * m.columns < N;
-  few ? load_few<N, X>(from, m) : load_blocks<N, X>(from, m);
+  if (m.rows * m.columns >= N) return load_blocks<N, X>(from, m);
+  compiled_apart<N>([&] { load_few<N, X>(from, m); });
 }
 template <int N, typename X>
 void store(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
   const bool few = m.rows * m.columns < N;
-  few ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count);
+  if (!few && count == N) return store_blocks<N, X>(m, to, AllLanes<N>());
+  compiled_apart<N>([&] { few ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count); });
 }
 
 // Operand i of each problem, of that shape; lanes without a problem hold the last one's.
