@@ -17,7 +17,6 @@
 
 namespace lamina::jit::codegen {
 
-
 class GridLanes : public LaneOps {
  public:
   // `chained`: other kernels of the same launch may write what this one reads. `exact`: as GridSchedule has
