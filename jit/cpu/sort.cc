@@ -35,6 +35,8 @@ constexpr int64_t kShortLines = 2048;
 constexpr int64_t kFew = 8;
 // Elements whose keys are made together, and of which one look finds that none is wanted.
 constexpr int64_t kKeyBlock = 256, kGlance = 32;
+// And of which the least are looked for together.
+constexpr int64_t kLeastBlock = 1024;
 
 // A key as an unsigned number that sorts the same way, and where the element stood.
 template <typename K>
@@ -607,14 +609,31 @@ struct Sort {
       limited = true;
     };
     KeyCode<T, K> code(keys[0]);
-    std::array<K, kKeyBlock> block;
-    std::array<K, kKeyBlock / kGlance> wanted;  // of each glance: not 0 where some may be
-    for (int64_t begin = 0; begin < length && !context.cancelled(); begin += kKeyBlock) {
-      const int64_t n = std::min(kKeyBlock, length - begin);
+    std::array<K, kLeastBlock> block;
+    std::array<K, kGlance> least;                 // of places that are so many apart
+    std::array<K, kLeastBlock / kGlance> wanted;  // of each glance: not 0 where some may be
+    // Where the limit comes from the candidates, it comes the earlier the fewer are looked at together.
+    const bool few = kept <= kGlance;
+    const int64_t step = few ? kLeastBlock : kKeyBlock;
+    for (int64_t begin = 0; begin < length && !context.cancelled(); begin += step) {
+      const int64_t n = std::min(step, length - begin), glances = (n + kGlance - 1) / kGlance;
       hlo::with_vectors([&] {
-        encode_block(code, values, begin, n, block.data());
-        std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
-        for (int64_t g = 0; g < std::ssize(wanted); ++g) {
+        for (int64_t at = 0; at < n; at += kKeyBlock)
+          encode_block(code, values, begin + at, std::min(kKeyBlock, n - at), block.data() + at);
+        std::fill(block.begin() + n, block.begin() + glances * kGlance, static_cast<K>(~K{0}));
+        if (begin > 0 || !few) return;
+        std::copy_n(block.begin(), kGlance, least.begin());
+        for (int64_t g = 1; g < glances; ++g)
+          for (int64_t i = 0; i < kGlance; ++i) least[i] = std::min(least[i], block[g * kGlance + i]);
+      });
+      // As many elements as are kept lie at or below that of these which so many do: a first limit.
+      if (begin == 0 && kept > 0 && few) {
+        std::nth_element(least.begin(), least.begin() + kept - 1, least.end());
+        limit = least[kept - 1] + 1;
+        limited = limit > 0;
+      }
+      hlo::with_vectors([&] {
+        for (int64_t g = 0; g < glances; ++g) {
           K some = !limited;
           for (int64_t i = 0; i < kGlance; ++i) some |= static_cast<K>(block[g * kGlance + i] < limit);
           wanted[g] = some;

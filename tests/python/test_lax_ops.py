@@ -473,3 +473,25 @@ def test_sizes_of_windows_are_integers_of_python():
 def test_top_k_refuses_more_elements_than_int32_tells():
     with pytest.raises(ValueError, match="gives int32 indices"):
         lm.eval_shape(lambda x: lax.top_k(x, 3), lm.ShapeDtype((2**31 + 1,), "float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("n", [40, 257, 1000, 1025, 3000])
+def test_first_of_long_lines(n, dtype):
+    rng = np.random.default_rng(n)
+    x = (rng.normal(size=(7, n)) * 50).astype(dtype)
+    x[1] = 3  # the first ones win
+    x[2] = np.sort(x[2])
+    x[3] = x[3] // 30  # many are equal
+    if np.dtype(dtype).kind == "f":
+        x[4, ::3], x[4, 1::3] = 0.0, -0.0  # equal, too
+        x[5, 5], x[5, -1], x[5, 7] = np.nan, np.nan, np.inf
+        x[6] = -np.inf
+    wide = x.astype(np.float64)
+    order = np.argsort(-np.where(np.isnan(wide), np.inf, wide), axis=1, kind="stable")
+    if np.dtype(dtype).kind == "f":  # NaN is above infinity
+        order[5, :3] = [5, n - 1, 7]
+    for k in (0, 1, 5, 32, 33):
+        values, indices = lax.top_k(x, k)
+        np.testing.assert_array_equal(np.asarray(indices), order[:, :k])
+        np.testing.assert_array_equal(np.asarray(values), np.take_along_axis(x, order[:, :k], 1))
