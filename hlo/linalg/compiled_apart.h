@@ -6,30 +6,18 @@
 #ifndef LAMINA_HLO_LINALG_COMPILED_APART_H_
 #define LAMINA_HLO_LINALG_COMPILED_APART_H_
 
+#include "hlo/with_vectors.h"
+
 namespace lamina::hlo::linalg {
 
-#if defined(__x86_64__)
-template <typename F>
-[[gnu::target("avx512f,avx512bw"), gnu::flatten, gnu::noinline]] void run_apart_avx512(const F& f) {
-  f();
-}
-template <typename F>
-[[gnu::target("avx2"), gnu::flatten, gnu::noinline]] void run_apart_avx2(const F& f) {
-  f();
-}
-#endif
-template <typename F>
-[[gnu::noinline]] void run_apart(const F& f) {
-  f();
-}
-
+// What it calls is a function for those machines, into which nothing but f() is inlined.
 template <int N, typename F>
-[[gnu::always_inline]] inline void compiled_apart(const F& f) {
+[[gnu::noinline]] void compiled_apart(const F& f) {
 #if defined(__x86_64__)
-  if constexpr (N == 8) return run_apart_avx512(f);
-  if constexpr (N == 4) return run_apart_avx2(f);
+  if constexpr (N == 8) return run_avx512(f);
+  if constexpr (N == 4) return run_avx2(f);
 #endif
-  if constexpr (N == 2) run_apart(f);
+  if constexpr (N == 2) f();
 }
 
 }  // namespace lamina::hlo::linalg

@@ -4,6 +4,7 @@
 // each piece gives a part; tasks get equal numbers of bytes.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -51,6 +52,10 @@ class RowJoin {
       if (bytes > 0) pieces_.push_back({i, row_bytes_, bytes});
       row_bytes_ += bytes;
     }
+    interleaves_ = pieces_.size() >= 2 && pieces_.size() <= 4 && std::has_single_bit(width()) &&
+                   width() <= 8 && std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+                     return p.bytes == pieces_[0].bytes;
+                   });
   }
 
   size_t pieces() const { return pieces_.size(); }
@@ -80,7 +85,9 @@ class RowJoin {
         continue;
       }
       const int64_t rows = std::min(whole, std::max<int64_t>(kBlockBytes / row_bytes_, 1));
-      if (!interleaved(in, target, row, rows))
+      if (interleaves_)
+        interleave_rows(in, target, row, rows);
+      else
         for (const Piece& p : pieces_) copy_rows(p, in, target, row, rows);
       at += rows * row_bytes_;
     }
@@ -96,30 +103,23 @@ class RowJoin {
     }
   }
 
-  // Whether that was done: where rows are two, three or four elements of as many pieces.
-  bool interleaved(const void* const* in, std::byte* target, int64_t row, int64_t rows) const {
-    const int64_t width = pieces_[0].bytes;
-    if (width > 8 || (width & (width - 1)) != 0) return false;
-    for (const Piece& p : pieces_)
-      if (p.bytes != width) return false;
+  uint64_t width() const { return static_cast<uint64_t>(pieces_[0].bytes); }
+
+  void interleave_rows(const void* const* in, std::byte* target, int64_t row, int64_t rows) const {
     const auto of = [&]<int kPieces>() {
       std::array<const std::byte*, kPieces> sources;
       for (int p = 0; p < kPieces; ++p)
-        sources[p] = static_cast<const std::byte*>(in[pieces_[p].operand]) + row * width;
-      with_bytes_type(
-          width, [&]<typename T>() { interleave<T, kPieces>(sources, target + row * row_bytes_, rows); });
-      return true;
+        sources[p] = static_cast<const std::byte*>(in[pieces_[p].operand]) + row * pieces_[p].bytes;
+      with_bytes_type(pieces_[0].bytes, [&]<typename T>() {
+        interleave<T, kPieces>(sources, target + row * row_bytes_, rows);
+      });
     };
-    switch (pieces_.size()) {
-      case 2:
-        return of.template operator()<2>();
-      case 3:
-        return of.template operator()<3>();
-      case 4:
-        return of.template operator()<4>();
-      default:
-        return false;
-    }
+    if (pieces_.size() == 2)
+      of.template operator()<2>();
+    else if (pieces_.size() == 3)
+      of.template operator()<3>();
+    else
+      of.template operator()<4>();
   }
 
   void copy_rows(const Piece& p, const void* const* in, std::byte* target, int64_t row, int64_t rows) const {
@@ -148,6 +148,7 @@ class RowJoin {
 
   std::vector<Piece> pieces_;
   int64_t rows_ = 1, row_bytes_ = 0;
+  bool interleaves_ = false;  // rows are two, three or four elements of as many pieces
 };
 
 }  // namespace

@@ -65,7 +65,8 @@ constexpr int64_t kSetBytes = 4 << 10;
 template <typename T>
 void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
                    int64_t k) {
-  const bool by_two = kernels.two_blocks_times && !p.beyond_cache && k >= 2 * hlo::kDotBlock &&
+  const bool by_two = kernels.two_blocks_times && p.k_stride == 1 && !p.beyond_cache &&
+                      k >= 2 * hlo::kDotBlock &&
                       p.outer_stride * static_cast<int64_t>(sizeof(T)) % kSetBytes == 0;
   const int64_t together = by_two           ? kernels.two_block_rows
                            : p.beyond_cache ? std::max<int64_t>(kStreams, kernels.lanes)
@@ -78,7 +79,7 @@ void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int6
   for (int64_t k0 = 0; k0 < k; k0 += hlo::kDotBlock) {
     const int64_t kc = std::min(hlo::kDotBlock, k - k0);
     const T* const m = p.matrix + begin * p.outer_stride + k0 * p.k_stride;
-    if (by_two && p.k_stride == 1 && end - begin == together && k - k0 >= 2 * hlo::kDotBlock) {
+    if (by_two && end - begin == together && k - k0 >= 2 * hlo::kDotBlock) {
       kernels.two_blocks_times(hlo::kDotBlock, p.x + k0, m, p.outer_stride, p.c + begin, k0 == 0);
       k0 += hlo::kDotBlock;
       continue;

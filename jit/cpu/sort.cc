@@ -617,17 +617,18 @@ struct Sort {
     const int64_t step = few ? kLeastBlock : kKeyBlock;
     for (int64_t begin = 0; begin < length && !context.cancelled(); begin += step) {
       const int64_t n = std::min(step, length - begin), glances = (n + kGlance - 1) / kGlance;
+      const bool looks = few && kept > 0 && begin == 0;
       hlo::with_vectors([&] {
         for (int64_t at = 0; at < n; at += kKeyBlock)
           encode_block(code, values, begin + at, std::min(kKeyBlock, n - at), block.data() + at);
         std::fill(block.begin() + n, block.begin() + glances * kGlance, static_cast<K>(~K{0}));
-        if (begin > 0 || !few) return;
+        if (!looks) return;
         std::copy_n(block.begin(), kGlance, least.begin());
         for (int64_t g = 1; g < glances; ++g)
           for (int64_t i = 0; i < kGlance; ++i) least[i] = std::min(least[i], block[g * kGlance + i]);
       });
       // As many elements as are kept lie at or below that of these which so many do: a first limit.
-      if (begin == 0 && kept > 0 && few) {
+      if (looks) {
         std::nth_element(least.begin(), least.begin() + kept - 1, least.end());
         limit = least[kept - 1] + 1;
         limited = limit > 0;

@@ -219,7 +219,7 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
     ps = safe(p, large_p, 10.0)
     far = ew("and", ew("not", _is_pole(p)), compare(p + q, 10.0, "GE"))
     pm = safe(p, ew("and", far, compare(p, math.inf, "LT")), 1.0)
-    log_p = _gammaln(p)
+    gammaln_p = _gammaln(p)
     qf = safe(qs, compare(qs, math.inf, "LT"), 10.0)
     both = (
         _HALF_LOG_TWO_PI
@@ -231,14 +231,14 @@ def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
         + qf * ew("log_plus_one", -(ps / (ps + qf)))
     )
     one = (
-        log_p
+        gammaln_p
         + _correction(qf)
         - _correction(pm + qf)
         + pm
         - pm * ew("log", pm + qf)
         + (qf - 0.5) * ew("log_plus_one", -(pm / (pm + qf)))
     )
-    none = log_p + _gammaln(q) - _gammaln(p + q)
+    none = gammaln_p + _gammaln(q) - _gammaln(p + q)
     out = select(large_q, select(large_p, both, select(far, one, none)), none)
     limit = select(compare(p, 0.0, "GT"), -math.inf, math.inf)
     return select(ew("and", compare(q, math.inf, "EQ"), far), limit, out)
