@@ -33,6 +33,9 @@ bool is_same_space(Op op) {
 }
 bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
+// Says only where its operand is read: nothing to compute again.
+bool is_way_of_reading(Op op) { return op == Op::broadcast_in_dim || op == Op::reshape; }
+
 // Ops of an index that are computed again by each kernel that has a gather with it.
 constexpr int kIndexOps = 16;
 constexpr const char* kAsksManyPieces = "each of its many pieces would be asked for every element";
@@ -159,6 +162,7 @@ class Fuser {
   // Forward: what is inlined into its consumers, and what gets a value of its own.
   void choose_anchors() {
     cost_.assign(nodes_.size(), 0);
+    work_.assign(nodes_.size(), 0);
     dear_.assign(nodes_.size(), false);
     anchor_of_.assign(nodes_.size(), -1);
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -166,17 +170,19 @@ class Fuser {
       if (!is_computed(*n)) continue;
       const LoopRole role = loop_role(*n);
       if (role == LoopRole::kMap) {
-        int cost = 1;
+        int cost = 1, work = is_way_of_reading(n->op()) ? 0 : 1;
         bool dear = (n->def().flags & hlo::kDear && !is_cheap_quotient(*n)) || is_element_gather(*n);
         for (Operand o : n->operands()) {
           const int p = position_.at(o.node());
           if (anchor_of_[p] >= 0) continue;
           cost += cost_[p];
+          work += work_[p];
           dear |= dear_[p];
         }
         cost_[i] = cost;
+        work_[i] = work;
         dear_[i] = dear;
-        if (inlines(n, cost, dear)) continue;
+        if (inlines(n, cost, work, dear)) continue;
       } else if (role == LoopRole::kReduction) {
         cost_[i] = 1;
         for (Operand o : n->operands())
@@ -200,7 +206,7 @@ class Fuser {
            std::ranges::all_of(users, [](const Node* u) { return u->def().is_elementwise(); });
   }
 
-  bool inlines(const Node* n, int cost, bool dear) {
+  bool inlines(const Node* n, int cost, int work, bool dear) {
     if (roots_.contains(n)) return false;
     const auto& users = uses_[position_.at(n)];
     if (cost >= costs_.max_inlined_ops) {
@@ -216,7 +222,7 @@ class Fuser {
       return false;
     }
     // Two gathers at one place are mostly in one kernel, which computes the place once.
-    const bool cheap = !dear && cost <= (makes_indices(*n) ? kIndexOps : costs_.cheap_ops);
+    const bool cheap = !dear && work <= (makes_indices(*n) ? kIndexOps : costs_.cheap_ops);
     for (const Node* u : users) {
       if (has_many_pieces(*u)) {
         refuse(n, u, "is one of many pieces, each of which would be computed for every element");
@@ -549,7 +555,8 @@ class Fuser {
   HashSet<const Node*> roots_;
   HashMap<const Node*, RepeatKernel> repeats_;
   HashMap<const Node*, std::vector<Value>> reads_;  // of steps that read through
-  std::vector<int> cost_;
+  std::vector<int> cost_;  // ops of the expression, and of them those that compute something
+  std::vector<int> work_;
   std::vector<bool> dear_;
   std::vector<int> anchor_of_;
   std::vector<Anchor> anchors_;

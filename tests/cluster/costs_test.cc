@@ -121,3 +121,25 @@ TEST_CASE(
   costs.most_written_out = 1;
   CHECK(kernels(3, alone) > 1);
 }
+
+TEST_CASE(
+    "What is spread and reshaped is computed again where its few operations are, for each of its readers",
+    "[cluster]") {
+  // The forces between all pairs of points: their differences, 12 bytes each, are read by two sums.
+  const Type* const points = array_type_or_die(DType::kF32, {{500, 3}});
+  const auto kernels = [&](int64_t dear) {
+    const Value p = make_parameter(points);
+    Builder b;
+    const Dims all = {500, 500, 3};
+    const auto side = [&](Dims shape) { return b.broadcast_in_dim(b.reshape(p, shape), all, Dims{0, 1, 2}); };
+    Value difference = b.subtract(side({1, 500, 3}), side({500, 1, 3}));
+    for (int64_t i = 0; i < dear; ++i) difference = b.multiply(difference, side({1, 500, 3}));
+    const Value zero = b.scalar(DType::kF32, 0);
+    const Value square = b.reduce(b.multiply(difference, difference), Op::add, zero, Dims{2});
+    const Value factor = b.broadcast_in_dim(b.rsqrt(square), all, Dims{0, 1});
+    const Value force = b.reduce(b.multiply(difference, factor), Op::add, zero, Dims{1});
+    return cluster::make_fusion_plan(**Computation::make({{p}}, {{force}}), cluster::Costs()).groups.size();
+  };
+  CHECK(kernels(0) == 2);  // distances, forces
+  CHECK(kernels(8) == 3);  // and the differences
+}
