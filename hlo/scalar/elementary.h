@@ -110,6 +110,12 @@ struct SteppedExp {
 };
 SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low = {});
 
+// x^y, f32 or f64, for a y of which `is_half_power` holds, rounded from nearly twice its digits; `any` is x^y
+// where that could overflow on the way.
+Scalar half_power(Scalar x, Scalar y, Scalar any);
+// Whether y is a multiple of 1/2 and |y| <= 2.
+Scalar is_half_power(Scalar y);
+
 // log(v) + more * log(2) for a positive normal v.hi.
 Sum log_sum(Sum v, ScalarOrNumber more = 0.0);
 // log(1 + w) for w > -1 and |w| >= 2^-28.

@@ -365,11 +365,17 @@ Scalar asinh(Scalar x) { return by_width(asinh_f64, asinh_narrow, x); }
 Scalar acosh(Scalar x) { return by_width(acosh_f64, acosh_narrow, x); }
 Scalar atanh(Scalar x) { return by_width(atanh_f64, atanh_narrow, x); }
 
-Scalar power(Scalar x, Scalar y) {
+Scalar power_of_others(Scalar x, Scalar y) {
   if (is_bool(x.type())) return x | ~y;
   if (!is_float(x.type())) return pow_integer(x, y);
   if (x.type() == DType::kF32) return pow_f32(x, y);
   return x.type() == DType::kF64 ? pow_f64(x, y) : via_f64(pow_narrow, x, y);
+}
+
+Scalar power(Scalar x, Scalar y) {
+  const Scalar any = power_of_others(x, y);
+  if (x.type() != DType::kF32 && x.type() != DType::kF64) return any;
+  return select_rare(is_half_power(y), half_power(x, y, any), any);
 }
 
 }  // namespace lamina::hlo::scalar

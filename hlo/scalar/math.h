@@ -81,6 +81,10 @@ Scalar cbrt(Scalar x);
 Scalar rsqrt(Scalar x);
 // Floats: IEEE 754 pow. Integers: by squaring, wrapping; a negative exponent gives 0 unless x is 1 or -1.
 Scalar power(Scalar x, Scalar y);
+// Whether power takes a fraction of its code and time where its exponent is known to be this one: f32, f64.
+bool is_quick_exponent(DType type, double y);
+// power, for exponents that are not quick ones.
+Scalar power_of_others(Scalar x, Scalar y);
 
 // Special functions (special.cc, gamma.cc).
 Scalar erf(Scalar x);

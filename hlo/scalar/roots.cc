@@ -1,4 +1,6 @@
-// rsqrt, cbrt and the exact float remainder.
+// rsqrt, cbrt, powers of square roots and the exact float remainder.
+#include <cmath>
+
 #include "hlo/scalar/elementary.h"
 
 namespace lamina::hlo::scalar {
@@ -100,6 +102,39 @@ Scalar rsqrt(Scalar x) {
                                     : rsqrt_of(x);
 }
 Scalar cbrt(Scalar x) { return via_f64(cbrt_f64, x); }
+
+Scalar is_half_power(Scalar y) {
+  const Scalar twice = abs(y) + abs(y);
+  return (round_even(twice) == twice) & (twice <= 4);
+}
+bool is_quick_exponent(DType type, double y) {
+  return (type == DType::kF32 || type == DType::kF64) && std::abs(y) <= 2 && std::trunc(2 * y) == 2 * y;
+}
+
+Scalar half_power(Scalar x, Scalar y, Scalar any) {
+  const Scalar size = abs(y), is_root = size == 0.5, is_three_halves = size == 1.5, is_square = size == 2;
+  const Scalar root = sqrt(x), rest = fma(-root, root, x);  // exact
+  // hi + lo = x^size: of the root's error, rest / (2 root), as much as shows.
+  const Scalar of_root = is_root | is_three_halves, factor = select(of_root, root, x);
+  const Sum product = two_product(x, factor);
+  const Scalar hi = select(is_three_halves | is_square, product.hi, factor);
+  const Scalar lo =
+      select(is_three_halves, fma(0.5 * root, rest, product.lo), select(is_square, product.lo, 0));
+  const Scalar q = 1 / hi;
+  const Scalar residual = fma(-hi, q, 1) - select(is_root, 0.5 * rest * q, lo) * q;
+  const Scalar inverse = fma(q, residual, q);
+  const Scalar positive = select(is_three_halves, hi + lo, hi);
+  // Between these bounds no number above overflows, and those that are exact are no smaller than the least of
+  // all.
+  const bool wide = x.type() == DType::kF64;
+  const Scalar base = select(of_root, x, abs(x));
+  const auto within = [&](double least, double most) { return (base >= least) & (base <= most); };
+  const Scalar usual =
+      wide ? within(0x1p-300, 0x1p300) : select(is_square, within(0x1p-50, 0x1p62), within(0x1p-64, 0x1p80));
+  const Scalar is_usual = select(y == 0.5, (x > 0) & (x < infinity_like(x)), usual);
+  const Scalar of_usual = select_rare(~is_usual, any, select(y < 0, inverse, positive));
+  return select(y == 0, 1, select((y == 1) | (y == 2), hi, of_usual));
+}
 
 Scalar remainder(Scalar a, Scalar b) {
   if (is_bool(a.type())) return a & ~b;

@@ -222,6 +222,9 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
   return nullptr;
 }
 
+// Rare code of so few instructions runs for all lanes at once, longer one for each lane that asks for it.
+constexpr uint32_t kFewForAll = 64;
+
 size_t SectionEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value* index, unsigned n) {
   const hlo::Scheduled& s = row.order[guard];
   const KernelInstr& select = (*row.section)[s.instr];
@@ -236,7 +239,9 @@ size_t SectionEmitter::emit_guarded(Row& row, size_t guard, Values& values, Valu
   b_.CreateCondBr(any, rare, after, weights.createBranchWeights(1, 2000));
   b_.SetInsertPoint(rare);
   Value* result = n == 1 ? emit_rare_lane(row, guard, values, index)
-                         : emit_rare_lanes(row, guard, values, chosen, usual, index);
+                  : s.guarded <= kFewForAll || !row.varies[select.operands[0]]
+                      ? b_.CreateSelect(chosen, emit_rare(row, guard, values, index, n), usual)
+                      : emit_rare_lanes(row, guard, values, chosen, usual, index);
   rare = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(after);

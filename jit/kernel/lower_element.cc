@@ -5,9 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 #include "cluster/repeat.h"
+#include "hlo/match.h"
 #include "hlo/op.h"
 #include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
@@ -23,6 +25,22 @@ namespace {
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
+
+// The exponent of a power of floats, if it is known.
+std::optional<double> known_exponent(const hlo::Node& n) {
+  if (n.op() != hlo::Op::power) return {};
+  const hlo::Literal* const literal = hlo::match::uniform_literal(n.operand_value(1));
+  if (!literal) return {};
+  if (literal->dtype() == DType::kF32) {
+    float y;
+    std::memcpy(&y, literal->element(0), sizeof y);
+    return y;
+  }
+  if (literal->dtype() != DType::kF64) return {};
+  double y;
+  std::memcpy(&y, literal->element(0), sizeof y);
+  return y;
+}
 
 }  // namespace
 
@@ -264,10 +282,29 @@ std::vector<uint32_t> ElementLowering::immediate(const Node& n) {
 }
 
 std::vector<uint32_t> ElementLowering::elementwise(const Node& n, const Index& index, uint32_t predicate) {
+  if (const std::optional<double> y = known_exponent(n)) return power(n, *y, index, predicate);
   std::vector<uint32_t> values;
   for (Operand o : n.operands())
     for (uint32_t v : emit(o, index, predicate)) values.push_back(v);
   return apply(hlo::scalar_program(n), std::move(values));
+}
+
+std::vector<uint32_t> ElementLowering::power(const Node& n, double y, const Index& index,
+                                             uint32_t predicate) {
+  const DType dtype = n.type()->dtype;
+  const bool quick = hlo::scalar::is_quick_exponent(dtype, y);
+  std::vector<uint32_t> values = emit(n.operand(0), index, predicate);
+  std::vector<DType> types = {dtype};
+  if (!quick) {
+    values.push_back(emit(n.operand(1), index, predicate)[0]);
+    types.push_back(dtype);
+  }
+  const auto rule = [&](std::span<const hlo::scalar::RuleArg> of, DType) {
+    const hlo::Scalar x = of[0].re;
+    return hlo::scalar::to_rule_arg(quick ? hlo::scalar::power(x, hlo::scalar::constant(x, y))
+                                          : hlo::scalar::power_of_others(x, of[1].re));
+  };
+  return apply(hlo::scalar::record_rule(rule, types, dtype), std::move(values));
 }
 
 std::vector<uint32_t> ElementLowering::apply(const hlo::ScalarProgram& program,

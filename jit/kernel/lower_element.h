@@ -107,6 +107,8 @@ class ElementLowering {
   std::vector<uint32_t> compute(Operand o, const Index& index, uint32_t predicate);
   std::vector<uint32_t> immediate(const Node& n);
   std::vector<uint32_t> elementwise(const Node& n, const Index& index, uint32_t predicate);
+  // A power of floats with a known exponent: the part of its rule that can matter.
+  std::vector<uint32_t> power(const Node& n, double y, const Index& index, uint32_t predicate);
   std::vector<uint32_t> apply(const hlo::ScalarProgram& program, std::vector<uint32_t> values);
   // Ops that read their operands at another index.
   std::vector<uint32_t> moved(Operand o, const Index& index, uint32_t predicate);
