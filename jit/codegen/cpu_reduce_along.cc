@@ -575,39 +575,38 @@ void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
     if (kernel_.parallel_rank > 0) indices.push_back(b_.CreateAdd(column, row));
     return indices;
   };
-  const auto each = [&](void (Along::*reduce)(const Values&, Value*)) {
-    f_.loop(f_.i64(0), count, f_.i64(1), [&](Value* row) { (this->*reduce)(parallel(row), row); });
+  const auto each = [&](void (Along::*reduce)(const Values&, Value*), Value* first) {
+    f_.loop(first, count, f_.i64(1), [&](Value* row) { (this->*reduce)(parallel(row), row); });
   };
   const bool short_rows = is_peeled() && kernel_.parallel_rank > 0;
   if (!short_rows && !choice_) {
-    each(&Along::reduce_row);
+    each(&Along::reduce_row, f_.i64(0));
     return;
   }
   Value* is_short = is_short_;
   if (short_rows) {
     f_.if_then(is_single_, [&] {
       c_.lanes.poll_cancel();
-      each(&Along::single_row);
+      each(&Along::single_row, f_.i64(0));
     });
     is_short = b_.CreateAnd(is_short, b_.CreateNot(is_single_));
   }
-  f_.if_then(is_short, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row); });
+  f_.if_then(is_short, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row, f_.i64(0)); });
   Value* whole = b_.CreateNot(is_short_);
+  Value* first = f_.i64(0);
   if (pairs_rows()) {
-    const int64_t half = width_ / 2;
-    Value* bytes = b_.CreateMul(total_, f_.i64(half * hlo::byte_size(tree_.type(0))));
-    Value* pairs =
-        b_.CreateAnd(b_.CreateICmpSGE(bytes, f_.i64(kPairedFrom)), b_.CreateICmpEQ(count, f_.i64(width_)));
-    pairs = b_.CreateAnd(b_.CreateAnd(whole, b_.CreateNot(several_)), pairs);
-    f_.if_then(pairs, [&] {
-      f_.loop(f_.i64(0), f_.i64(half), f_.i64(1), [&](Value* row) {
-        Value* other = b_.CreateAdd(row, f_.i64(half));
-        two_rows({parallel(row), parallel(other)}, {row, other});
-      });
+    Value* half = b_.CreateLShr(count, 1);
+    Value* bytes = b_.CreateMul(b_.CreateMul(total_, half), f_.i64(hlo::byte_size(tree_.type(0))));
+    Value* pairs = b_.CreateAnd(whole, b_.CreateNot(several_));
+    pairs = b_.CreateAnd(pairs, b_.CreateICmpSGE(bytes, f_.i64(kPairedFrom)));
+    half = b_.CreateSelect(pairs, half, first);
+    f_.loop(first, half, f_.i64(1), [&](Value* row) {
+      Value* other = b_.CreateAdd(row, half);
+      two_rows({parallel(row), parallel(other)}, {row, other});
     });
-    whole = b_.CreateAnd(whole, b_.CreateNot(pairs));
+    first = b_.CreateShl(half, 1);
   }
-  f_.if_then(whole, [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row); });
+  f_.if_then(whole, [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row, first); });
 }
 
 // As many rows at a time as a vector has lanes: their last vectors fold together, and what follows the

@@ -41,6 +41,17 @@ int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
   return std::clamp(kInnerGrain / reduced / together * together, together, kInnerGrain);
 }
 
+// Tasks that store less than this do not store past the caches.
+constexpr int64_t kStreamingTask = int64_t{2} << 20;
+
+int64_t most_tasks(const LoopKernel& k, const std::vector<int64_t>& args, int64_t elements) {
+  if (!favoured_schedule(k, args).streams) return INT64_MAX;
+  int64_t bytes = INT64_MAX;  // of an element
+  for (const Store& s : k.stores)
+    bytes = std::min<int64_t>(bytes, hlo::byte_size(k.buffers[k.accesses[s.access].buffer].type));
+  return elements * bytes / kStreamingTask;
+}
+
 // What the interpreter makes of the work of one run, in element operations that take as long: each row costs
 // it something, and each step of a reduction's tree, and each instruction of a loop's steps for each block.
 int64_t interpreted_work(const LoopKernel& k, const LoweredLoop& loop) {
@@ -86,6 +97,7 @@ class LoopStep final : public RowStep {
         inner_(loop.inner),
         work_(loop.work),
         grain_(grain_of(kernel_->spec(), args_)),
+        most_tasks_(most_tasks(kernel_->spec(), args_, outer_ * inner_)),
         asks_(holds_question(kernel_->spec())) {
     for (const hlo::Value& v : loop.buffers) places_.push_back(v ? slot_of(v) : -1);
     for (int64_t bytes : loop.own_bytes)
@@ -99,17 +111,13 @@ class LoopStep final : public RowStep {
     const Tier tier = this->tier();
     ThreadPool& pool = cpu_.pool();
     const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
-    const int64_t threads = brief ? 1 : pool.threads_now(work_);
-    const int64_t tasks = threads <= 1            ? 1
-                          : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
-                          : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
-                                                  : 1;
+    const Cut tasks = cut(brief ? 1 : pool.threads_now(work_));
     if (!asks_) return ended(run_tasks(pool, tier, buffers.data(), tasks, cancel));
     const auto started = std::chrono::steady_clock::now();
     bool done = true;
     if (!cancel) {
       done = run_tasks(pool, tier, buffers.data(), tasks, cancel);
-    } else if (tasks == 1) {
+    } else if (tasks.count == 1) {
       RunQuestion question(cancel);
       done = run_part(tier, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
     } else {
@@ -149,13 +157,14 @@ class LoopStep final : public RowStep {
   std::span<const int> places() const { return places_; }
   // By buffer of the kernel; -1: memory of its own, which is then given where it is known.
   void set_place(size_t buffer, int place) { places_[buffer] = place; }
-  int64_t outer() const { return outer_; }
-  // The outer range [begin, end), with other arguments; false if stopped.
-  bool run_outer(const Frame& frame, const Tier& tier, const std::vector<int64_t>& args, int64_t begin,
+  // The outer range or, where that is a single element, the inner one; of it a part, with other arguments:
+  // false if stopped.
+  int64_t range() const { return outer_ == 1 ? inner_ : outer_; }
+  bool run_range(const Frame& frame, const Tier& tier, const std::vector<int64_t>& args, int64_t begin,
                  int64_t end) const {
     const CancelFlag* const cancel = frame.control->cancel;
-    return run_part(tier, buffers_in(frame).data(), args, {begin, end, 0, inner_},
-                    cancel ? cancel->address() : &kNever);
+    const Part part = outer_ == 1 ? Part{0, 1, begin, end} : Part{begin, end, 0, inner_};
+    return run_part(tier, buffers_in(frame).data(), args, part, cancel ? cancel->address() : &kNever);
   }
   bool run_whole(const Tier& tier, void* const* buffers, const CancelFlag* cancel) const {
     return run_part(tier, buffers, {0, outer_, 0, inner_}, cancel ? cancel->address() : &kNever);
@@ -241,21 +250,41 @@ class LoopStep final : public RowStep {
     return run(code, p);
   }
 
-  bool run_tasks(ThreadPool& pool, const Tier& tier, void* const* buffers, int64_t tasks,
+  // Parts of the outer range, or of the inner one, which is cut at multiples of `grain`.
+  struct Cut {
+    int64_t count;
+    bool by_outer;
+    int64_t grain;
+  };
+  Cut cut(int64_t threads) const {
+    if (threads <= 1) return {1, false, 1};
+    const auto tasks = [&](int64_t parts) {
+      return ThreadPool::tasks_for(threads, work_, std::min(parts, std::max(threads, most_tasks_)));
+    };
+    if (outer_ >= 2 * threads) return {tasks(outer_), true, 1};
+    if (inner_ < 2 * grain_) return {1, false, 1};
+    // Columns are read in wide blocks, which are cut as seldom as can be, and rows several at a time.
+    constexpr int64_t kRows = 16;
+    const bool reduces = kernel_->spec().has_reduction;
+    const int64_t grains = (inner_ + grain_ - 1) / grain_;
+    const int64_t count = tasks(reduces && grain_ % kReduceGrain == 0 ? std::min(grains, threads) : grains);
+    return {count, false, reduces && inner_ >= 4 * kRows * count ? std::max(grain_, kRows) : grain_};
+  }
+  bool run_tasks(ThreadPool& pool, const Tier& tier, void* const* buffers, const Cut& tasks,
                  const CancelFlag* cancel) const {
     const auto run_one = [&](const Part& part) {
       if (!asks_) return run_part(tier, buffers, part, cancel ? cancel->address() : &kNever);
       RunQuestion question(cancel);
       return run_part(tier, buffers, part, &question.flag);
     };
-    if (tasks == 1) return run_one({0, outer_, 0, inner_});
-    const bool by_outer = outer_ >= 2 * tasks;
-    const int64_t grains = (inner_ + grain_ - 1) / grain_;
+    if (tasks.count == 1) return run_one({0, outer_, 0, inner_});
+    const int64_t grains = (inner_ + tasks.grain - 1) / tasks.grain;
     std::atomic<bool> done{true};
-    pool.parallel_for(tasks, [&](int64_t t) {
-      const Part part = by_outer ? Part{outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_}
-                                 : Part{0, outer_, grains * t / tasks * grain_,
-                                        std::min(inner_, grains * (t + 1) / tasks * grain_)};
+    pool.parallel_for(tasks.count, [&](int64_t t) {
+      const Part part = tasks.by_outer
+                            ? Part{outer_ * t / tasks.count, outer_ * (t + 1) / tasks.count, 0, inner_}
+                            : Part{0, outer_, grains * t / tasks.count * tasks.grain,
+                                   std::min(inner_, grains * (t + 1) / tasks.count * tasks.grain)};
       if (!run_one(part)) done = false;
     });
     return done;
@@ -267,7 +296,7 @@ class LoopStep final : public RowStep {
   std::vector<RowAccess> row_accesses_;
   int64_t interpreted_work_;
   std::vector<int64_t> args_;
-  int64_t outer_, inner_, work_, grain_;
+  int64_t outer_, inner_, work_, grain_, most_tasks_;
   bool asks_;                                       // see CancelQuestion
   mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
   std::vector<int> places_;                         // by buffer of the kernel; -1: memory of its own
@@ -324,7 +353,7 @@ class ChainStep final : public Step {
     absl::InlinedVector<Tier, 8> tiers;
     for (const RowStep* s : steps_) tiers.push_back(s->row_tier());
     ThreadPool& pool = cpu_.pool();
-    const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_now(work_));
+    const int64_t tasks = ThreadPool::tasks_for(pool.threads_now(work_), work_, rows_ / block_);
     std::mutex mutex;
     absl::Status status;
     const auto run_task = [&](int64_t t) {
@@ -376,17 +405,16 @@ class SplitStep final : public Step {
   absl::Status enqueue(Frame& frame) const override {
     const Tier tier = chunks_.tier();
     ThreadPool& pool = cpu_.pool();
-    const int64_t each = chunks_.outer() / count_;
+    const int64_t all = chunks_.range(), each = all / count_;
     std::atomic<bool> done{true};
     const auto run = [&](int64_t begin, int64_t end) {
-      const int64_t last = std::max(begin, std::min(end, chunks_.outer() - each));
-      if (!chunks_.run_outer(frame, tier, first_args_, begin, last) ||
-          !chunks_.run_outer(frame, tier, last_args_, last, end))
+      const int64_t last = std::max(begin, std::min(end, all - each));
+      if (!chunks_.run_range(frame, tier, first_args_, begin, last) ||
+          !chunks_.run_range(frame, tier, last_args_, last, end))
         done = false;
     };
-    const int64_t tasks = std::min<int64_t>(pool.threads_now(work()), chunks_.outer());
-    pool.parallel_for(
-        tasks, [&](int64_t t) { run(chunks_.outer() * t / tasks, chunks_.outer() * (t + 1) / tasks); });
+    const int64_t tasks = ThreadPool::tasks_for(pool.threads_now(work()), work(), all);
+    pool.parallel_for(tasks, [&](int64_t t) { run(all * t / tasks, all * (t + 1) / tasks); });
     return done ? rest_.enqueue(frame) : absl::CancelledError("the run was cancelled");
   }
 

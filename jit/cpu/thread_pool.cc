@@ -146,16 +146,23 @@ int default_threads() {
 }
 
 struct ThreadPool::State {
+  // Tasks that nobody has begun.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
   struct alignas(64) Worker {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
-    std::atomic<uint32_t> taken{0};  // and those whose share somebody has begun: equal between jobs
+    std::atomic<uint32_t> entered{
+        0};  // and those that it, or the caller for it, has entered: equal between jobs
     std::atomic<bool> asleep{false};
     std::thread thread;
+    Share share;
 
-    // Makes the share of job number `job` the calling thread's; false if somebody has it, or had it.
-    bool take(uint32_t job) {
+    // Whether the calling thread is the first to enter job number `job`.
+    bool enter(uint32_t job) {
       uint32_t before = job - 1;
-      return taken.compare_exchange_strong(before, job, std::memory_order_acq_rel);
+      return entered.compare_exchange_strong(before, job, std::memory_order_acq_rel);
     }
   };
 
@@ -164,6 +171,7 @@ struct ThreadPool::State {
   void* arg = nullptr;
   int64_t n_tasks = 0;
   int threads = 0;                  // of the running job
+  Share own;                        // the caller's
   std::atomic<bool> failed{false};  // set by the one that sets `error`
   std::exception_ptr error;
   alignas(64) std::atomic<int> pending{0};
@@ -172,15 +180,25 @@ struct ThreadPool::State {
   std::atomic<const Worker*> first{nullptr};     // of `workers`, which may be read under `job` alone
   std::vector<std::unique_ptr<Worker>> workers;  // worker i is thread i + 1 of a job
 
-  void run_share(int thread) {
+  Share& share(int thread) { return thread == 0 ? own : workers[thread - 1]->share; }
+
+  void cut() {
     // 128-bit: the product of a task count and a thread count may not fit.
     const auto bound = [&](int i) {
       return static_cast<int64_t>(static_cast<__int128>(n_tasks) * i / threads);
     };
-    const int64_t end = bound(thread + 1);
+    for (int i = 0; i < threads; ++i) {
+      share(i).next.store(bound(i), std::memory_order_relaxed);
+      share(i).end = bound(i + 1);
+    }
+  }
+
+  void run_tasks(Share& share) {
+    if (share.next.load(std::memory_order_relaxed) >= share.end) return;
     try {
-      for (int64_t i = bound(thread); i < end; ++i) fn(arg, i);
+      for (int64_t i; (i = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) fn(arg, i);
     } catch (...) {
+      share.next.store(share.end, std::memory_order_relaxed);
       if (!failed.exchange(true)) error = std::current_exception();
     }
   }
@@ -196,8 +214,10 @@ struct ThreadPool::State {
       }
       if (stopping.load(std::memory_order_acquire)) return;
       seen = self->epoch.load(std::memory_order_acquire);
-      if (!self->take(seen)) continue;
-      run_share(thread);
+      if (!self->enter(seen)) continue;
+      run_tasks(self->share);
+      // A single task has been begun by now, or its worker is about to.
+      for (int i = 1; i < threads && n_tasks > threads; ++i) run_tasks(share((thread + i) % threads));
       if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
     }
   }
@@ -292,20 +312,21 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
         state->arg = arg;
         state->n_tasks = n_tasks;
         state->threads = threads;
+        state->cut();
         state->pending.store(threads - 1, std::memory_order_relaxed);
         for (int i = 0; i < threads - 1; ++i) {
           state->workers[i]->epoch.fetch_add(1, std::memory_order_release);
           state->workers[i]->epoch.notify_one();
         }
         inside_job = true;
-        state->run_share(0);
+        state->run_tasks(state->own);
         // A worker that has not begun yet, because its processor is busy elsewhere or it is still waking, is
         // not waited for.
         for (int i = threads - 1; i-- > 0;) {
           ThreadPool::State::Worker& worker = *state->workers[i];
-          if (!worker.take(worker.epoch.load(std::memory_order_relaxed))) continue;
-          state->run_share(i + 1);
-          state->pending.fetch_sub(1, std::memory_order_acq_rel);
+          state->run_tasks(worker.share);
+          if (worker.enter(worker.epoch.load(std::memory_order_relaxed)))
+            state->pending.fetch_sub(1, std::memory_order_acq_rel);
         }
         inside_job = false;
         for (int left; (left = state->pending.load(std::memory_order_acquire)) != 0;)

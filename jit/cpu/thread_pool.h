@@ -1,13 +1,13 @@
-// The one pool of worker threads, with static partition.
+// The one pool of worker threads.
 //
 // Contract: no thread exists before the first parallel_for that can use one. A job of n tasks on t threads
-// has t shares: share i is the tasks [n*i/t, n*(i+1)/t), in order, on one thread. The caller runs share 0,
-// then each other share that its worker has not begun, so that a busy processor holds nobody up. Results must
-// not depend on t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task,
-// or while another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next
-// job, then sleep; they have all signals blocked. After fork() the child has no workers and starts its own
-// when it first needs them. A task that throws ends its share; when all shares have ended, one of the
-// exceptions goes on at the caller. Tasks do not fork.
+// has t shares: share i is the tasks [n*i/t, n*(i+1)/t), which thread i begins in order; the caller is thread
+// 0. Who has done with a share takes the next tasks of the others, so that a busy processor holds nobody up
+// longer than a task takes. Results must not depend on who runs what. A job started inside a task, or while
+// another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next job, then
+// sleep; they have all signals blocked. After fork() the child has no workers and starts its own when it
+// first needs them. A task that throws ends its share; when all shares have ended, one of the exceptions goes
+// on at the caller. Tasks do not fork.
 #ifndef LAMINA_JIT_CPU_THREAD_POOL_H_
 #define LAMINA_JIT_CPU_THREAD_POOL_H_
 
@@ -67,9 +67,17 @@ class ThreadPool final : private hlo::ForkGuarded {
   // and its caller has paid some 10 us for the call: smaller ones run alone then, until they have come to so
   // much.
   int threads_now(int64_t work);
+  // Tasks that such a job on so many threads is best cut into, at most `most`: as many for each, and several,
+  // so that who is done early finds some of the others', but none that is soon over.
+  static int64_t tasks_for(int64_t threads, int64_t work, int64_t most) {
+    if (threads <= 1 || most <= threads) return std::clamp<int64_t>(most, 1, threads);
+    return threads *
+           std::clamp(work / threads / kWorkPerThread, int64_t{1}, std::min(most / threads, kMostTasks));
+  }
   // Where jobs begin to be shared; tests set it to 0, so that small programs run on several threads.
   void set_least_parallel_work(int64_t work) { least_parallel_work_.store(work, std::memory_order_relaxed); }
   static constexpr int64_t kLeastParallelWork = 250'000, kWorkPerThread = 500'000, kWakingWork = 10'000'000;
+  static constexpr int64_t kMostTasks = 8;  // of a thread
   // Worker threads that exist now.
   int started_threads() const;
 

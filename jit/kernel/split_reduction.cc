@@ -129,16 +129,14 @@ std::optional<SplitReduction> split_reduction(const LoweredLoop& loop) {
   SplitReduction out;
   out.count = (total + kReduceChunk - 1) / kReduceChunk;
 
-  // A kernel's last parallel dimension is its inner range, which chunks are not.
-  const uint32_t added = rank == 0 ? 2 : 1;
+  constexpr uint32_t added = 1;
   Part chunks(loop, static_cast<int>(added), added);
   LoopKernel& c = chunks.loop.kernel;
   c.parallel_rank = static_cast<uint8_t>(rank + static_cast<int>(added));
   c.reduce_rank = 1;
   c.has_reduction = true;
   std::vector<int64_t>& args = chunks.loop.args = loop.args;
-  args.insert(args.begin(), {out.count});
-  if (rank == 0) args.insert(args.begin() + 1, 1);
+  args.insert(args.begin(), out.count);
   args[c.parallel_rank] = kReduceChunk;
   // Which element of a chunk is chosen does not depend on where the chunk is, and choices are recognized by
   // their positions being the index.
@@ -198,7 +196,9 @@ std::optional<SplitReduction> split_reduction(const LoweredLoop& loop) {
     part.loop.work = work;
     return std::move(part.loop);
   };
-  out.chunks = finished(chunks, out.count * loop.outer, loop.inner, loop.work);
+  // A kernel's last parallel dimension is its inner range.
+  out.chunks = rank == 0 ? finished(chunks, 1, out.count, loop.work)
+                         : finished(chunks, out.count * loop.outer, loop.inner, loop.work);
   out.chunks.instructions = loop.instructions;
   out.last_args = out.chunks.args;
   out.last_args[c.parallel_rank] = total - (out.count - 1) * kReduceChunk;

@@ -19,7 +19,7 @@ struct SplitReduction {
   // buffers, memory of its own.
   LoweredLoop chunks;
   // The last chunk's arguments: it may be shorter. Chunks may be run one by one: outer range [c, c + 1) *
-  // chunks.outer / count.
+  // chunks.outer / count, or, of a single result, whose chunks are the inner range, [c, c + 1) of that.
   std::vector<int64_t> last_args;
   int64_t count;
   // Its first buffers are the last ones of `chunks`.

@@ -249,7 +249,10 @@ void check_cut(const Case& c, std::mt19937_64& rng) {
     const int32_t go = 0;
     for (int64_t n : order) {
       const std::vector<int64_t>& args = n + 1 == split->count ? split->last_args : split->chunks.args;
-      REQUIRE(chunks(first.data(), args.data(), n * each, (n + 1) * each, 0, split->chunks.inner, &go) == 0);
+      const int32_t ended =
+          each > 0 ? chunks(first.data(), args.data(), n * each, (n + 1) * each, 0, split->chunks.inner, &go)
+                   : chunks(first.data(), args.data(), 0, 1, n, n + 1, &go);
+      REQUIRE(ended == 0);
     }
     REQUIRE(rest(second.data(), split->rest.args.data(), 0, split->rest.outer, 0, split->rest.inner, &go) ==
             0);

@@ -112,7 +112,8 @@ void check_rows(DType t, bool squared) {
       INFO(count << " rows of " << length << ", " << step << " apart");
       check(rows(t, squared, count, length, step));
     };
-    for (int64_t count : {1, 7, 8, 16, 17, 31, 48}) same(count, 1000, 1000);
+    for (int64_t count : {1, 2, 3, 7, 8, 9, 16, 17, 31, 48}) same(count, 1000, 1000);
+    for (int64_t count : {2, 3, 5, 13}) same(count, 16384, 16384);
     for (int64_t length : {64, 100, 255, 511, 512, 513, 551, 576, 1023, 2048, 16384, 16385, 40000})
       same(34, length, length + 3);
   });

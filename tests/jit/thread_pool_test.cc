@@ -45,25 +45,24 @@ TEST_CASE("no thread exists before the first job that can use one", "[threads]")
 
 namespace {
 
-// The threads of a job of n tasks on `threads` threads that each wait for all others: none can then take
-// another's share.
-std::vector<std::thread::id> who_runs(ThreadPool& pool, int64_t n, int threads) {
-  std::vector<std::thread::id> who(static_cast<size_t>(n));
+// Those that begin the shares of a job of n tasks on `threads` threads, where each waits for all others.
+std::vector<std::thread::id> who_begins(ThreadPool& pool, int64_t n, int threads) {
+  std::vector<std::thread::id> who(static_cast<size_t>(threads));
   std::atomic<int> arrived{0};
   pool.parallel_for(n, [&](int64_t i) {
-    who[static_cast<size_t>(i)] = std::this_thread::get_id();
-    bool first = false;  // of its share
-    for (int t = 0; t < threads; ++t) first |= i == n * t / threads;
-    if (!first) return;
-    ++arrived;
-    while (arrived < threads) std::this_thread::yield();
+    for (int t = 0; t < threads; ++t) {
+      if (i != n * t / threads) continue;
+      who[static_cast<size_t>(t)] = std::this_thread::get_id();
+      ++arrived;
+      while (arrived < threads) std::this_thread::yield();
+    }
   });
   return who;
 }
 
 }  // namespace
 
-TEST_CASE("every task runs once, each share of the static partition on one thread", "[threads]") {
+TEST_CASE("every task runs once, and each share is begun by a thread of its own", "[threads]") {
   for (int size : {1, 2, 3, 5}) {
     ThreadPool pool(size);
     for (int64_t n : {1, 2, 3, 4, 7, 64, 1000}) {
@@ -72,18 +71,38 @@ TEST_CASE("every task runs once, each share of the static partition on one threa
         pool.parallel_for(n, [&](int64_t i) { ++count[static_cast<size_t>(i)]; });
       const int threads = static_cast<int>(std::min<int64_t>(size, n));
       for (int64_t i = 0; i < n; ++i) REQUIRE(count[static_cast<size_t>(i)] == 20);
-      const std::vector<std::thread::id> who = who_runs(pool, n, threads);
-      std::set<std::thread::id> distinct;
-      for (int t = 0; t < threads; ++t) {
-        const int64_t begin = n * t / threads;
-        distinct.insert(who[static_cast<size_t>(begin)]);
-        for (int64_t i = begin; i < n * (t + 1) / threads; ++i)
-          REQUIRE(who[static_cast<size_t>(i)] == who[static_cast<size_t>(begin)]);
-      }
-      REQUIRE(static_cast<int>(distinct.size()) == threads);
+      const std::vector<std::thread::id> who = who_begins(pool, n, threads);
+      REQUIRE(std::set<std::thread::id>(who.begin(), who.end()).size() == static_cast<size_t>(threads));
       REQUIRE(who[0] == std::this_thread::get_id());
     }
   }
+}
+
+TEST_CASE("what a thread is kept from by a task that takes long, the others do", "[threads]") {
+  for (int size : {2, 3, 4}) {
+    ThreadPool pool(size);
+    for (int64_t slow : {0, 3, 8, 11}) {
+      std::atomic<int> others{0};
+      pool.parallel_for(12, [&](int64_t i) {
+        if (i != slow)
+          ++others;
+        else
+          while (others < 11) std::this_thread::yield();
+      });
+      CHECK(others == 11);
+    }
+  }
+}
+
+TEST_CASE("work is cut into as many tasks for each thread, and few of small ones", "[threads]") {
+  constexpr int64_t kMany = 1'000'000, kEach = ThreadPool::kWorkPerThread;
+  CHECK(ThreadPool::tasks_for(1, 100 * kEach, kMany) == 1);
+  CHECK(ThreadPool::tasks_for(3, 0, kMany) == 3);
+  CHECK(ThreadPool::tasks_for(3, 6 * kEach, kMany) == 6);
+  CHECK(ThreadPool::tasks_for(3, 1000 * kEach, kMany) == 3 * ThreadPool::kMostTasks);
+  CHECK(ThreadPool::tasks_for(3, 1000 * kEach, 8) == 6);
+  CHECK(ThreadPool::tasks_for(3, 1000 * kEach, 2) == 2);
+  CHECK(ThreadPool::tasks_for(3, 1000 * kEach, 0) == 1);
 }
 
 TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins a share first", "[threads]") {
@@ -128,7 +147,7 @@ TEST_CASE("thread limits are scoped, nest, and are read when the job starts", "[
   ThreadPool pool(4);
   const auto threads_used = [&] {
     const int expected = std::min(pool.usable_threads(), 16);
-    const std::vector<std::thread::id> who = who_runs(pool, 16, expected);
+    const std::vector<std::thread::id> who = who_begins(pool, 16, expected);
     return static_cast<int>(std::set<std::thread::id>(who.begin(), who.end()).size());
   };
   CHECK(threads_used() == 4);
