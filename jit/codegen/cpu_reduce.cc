@@ -6,6 +6,7 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
+#include <span>
 
 namespace lamina::jit::codegen {
 
@@ -73,8 +74,8 @@ CpuTree::CpuTree(CpuParts& parts, int64_t row_elements)
   make_push();
 }
 
-bool CpuTree::is_extreme() const {
-  const hlo::ScalarProgram& combine = kernel_.reduction.combine;
+bool CpuTree::is_extreme(const LoopKernel& kernel) {
+  const hlo::ScalarProgram& combine = kernel.reduction.combine;
   if (combine.inputs.size() != 2 || combine.code.size() != 1) return false;
   return combine.code[0].prim == Prim::maximum || combine.code[0].prim == Prim::minimum;
 }
@@ -97,8 +98,8 @@ Value* CpuTree::new_level() {
   return block;
 }
 
-void CpuTree::enter() {
-  for (Value*& level : levels_) level = new_level();
+void CpuTree::enter(size_t levels) {
+  for (Value*& level : std::span(levels_).first(levels)) level = new_level();
 }
 
 Value* CpuTree::address(Value* level, unsigned v, Value* lane, Value* column) {

@@ -34,8 +34,8 @@ std::unique_ptr<CpuReduction> make_cpu_across(CpuParts& parts, const Turned& tur
 class CpuTree {
  public:
   CpuTree(CpuParts& parts, int64_t row_elements);
-  // Blocks of the levels, in the entered function.
-  void enter();
+  // Blocks of the first `levels`, in the entered function.
+  void enter(size_t levels = 3);
   llvm::Value* new_level();
   llvm::Value* level(int k) const { return levels_[k]; }
 
@@ -48,7 +48,8 @@ class CpuTree {
   void store(llvm::Value* value, llvm::Value* address, unsigned v, unsigned n);
   Values combine(const Values& a, const Values& e, unsigned n) { return sections_.combine(a, e, n); }
   // Whether a maximum or a minimum is looked for: in any order, and of the same elements again and again.
-  bool is_extreme() const;
+  static bool is_extreme(const LoopKernel& kernel);
+  bool is_extreme() const { return is_extreme(kernel_); }
   // Several, one after the other.
   Values combine_all(const std::vector<Values>& elements, unsigned n);
 

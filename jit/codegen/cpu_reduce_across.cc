@@ -20,8 +20,11 @@ namespace {
 // as fast with 256 as with 64), and L lanes of 256 bytes make 64 KiB per level of the tree, which lie on the
 // stack: too much for several reduced values.
 constexpr int64_t kBlockColumns = 256, kBlockColumnsOfSeveral = 64;
-// Such a part is too short for the hardware to see the stream: rows are asked for early.
-constexpr int64_t kPrefetchRows = 8;
+// Extremes have one lane: their levels are so large for the sake of long parts alone (AVX2: 2048 of f32).
+constexpr int64_t kExtremeLevel = 256 * 1024;
+// Of a part of fewer columns the hardware sees too little to go ahead by itself: rows are asked for early,
+// which costs more than it gains where it does.
+constexpr int64_t kLongPart = 512, kPrefetchRows = 8;
 // With lanes in registers a step reads far from the one before. One addition each, and the processor is
 // several steps ahead by itself; a longer combination keeps it from that, and rows are asked for so many
 // segments early.
@@ -49,6 +52,20 @@ constexpr int64_t kExtremeRows = 8;
 // Elements of a vector of rows that are gone over before those of the next one.
 constexpr int64_t kChosenTogether = 8;
 
+// Whether the body is so short that it may be made several times.
+bool is_repeated(const LoopKernel& kernel) {
+  return kernel.reduce_rank == 1 && kernel.reduction.inputs.size() == 1 && kernel.body.size() <= kMostAcross;
+}
+
+int64_t columns_of_block(const CpuParts& parts, const Turned& turned) {
+  const LoopKernel& kernel = parts.kernel;
+  if (kernel.reduction.inputs.size() != 1 || !turned.accesses.empty()) return kBlockColumnsOfSeveral;
+  if (!is_repeated(kernel) || !CpuTree::is_extreme(kernel)) return kBlockColumns;
+  const int64_t lanes = kExtremeVectors * parts.widths.lanes;
+  return std::max(kBlockColumns,
+                  kExtremeLevel / (lanes * hlo::byte_size(kernel.reduction.combine.inputs[0])));
+}
+
 class Across : public CpuReduction {
  public:
   Across(CpuParts& parts, const Turned& turned)
@@ -56,8 +73,7 @@ class Across : public CpuReduction {
         kernel_(parts.kernel),
         f_(parts.f),
         b_(f_.builder()),
-        columns_(kernel_.reduction.inputs.size() == 1 && turned.accesses.empty() ? kBlockColumns
-                                                                                 : kBlockColumnsOfSeveral),
+        columns_(columns_of_block(parts, turned)),
         tree_(parts, columns_),
         width_(parts.widths.lanes) {
     if (const std::optional<Choice> choice = choice_of(kernel_)) choice_.emplace(parts, *choice);
@@ -72,12 +88,9 @@ class Across : public CpuReduction {
     Value *column, *column_end;
   };
 
-  // Whether the body is so short that it may be made several times.
-  bool is_repeated() const {
-    return kernel_.reduce_rank == 1 && tree_.size() == 1 && kernel_.body.size() <= kMostAcross;
-  }
+  bool is_repeated() const { return codegen::is_repeated(kernel_); }
   bool in_registers() const { return is_repeated() && masked_; }
-  // Whether one lane of the tree is enough, and rows are read in the order in which they lie.
+  // Whether one lane of the tree and one chunk are enough, and rows are read in the order in which they lie.
   bool rows_in_turn() const { return is_repeated() && tree_.is_extreme(); }
   bool may_be_dense() const;
   bool loads(uint32_t access) const {
@@ -103,7 +116,8 @@ class Across : public CpuReduction {
   void dense(const Block& block, Value* start, Value* count);
   Value* gains_beside(const Block& block, Value* total);
   void beside(const Block& block, Value* number, Value* total);
-  void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first);
+  void accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane, Value* first,
+                       int64_t ahead = kPrefetchRows);
   void segments_together(const Block& block, Value* start, Value* count);
   void extremes(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
@@ -141,7 +155,7 @@ class Across : public CpuReduction {
 };
 
 void Across::emit(const CpuBounds& bounds) {
-  tree_.enter();
+  tree_.enter(rows_in_turn() ? 1 : 3);
   if (turn_) turn_->enter(kMostTurnedRow);
   if (may_be_dense()) {
     dense_rows_ = tree_.new_level();
@@ -152,7 +166,7 @@ void Across::emit(const CpuBounds& bounds) {
   }
   const int rank = kernel_.parallel_rank;
   Value* total = tree_.total();
-  Value* several = tree_.several_chunks(total);
+  Value* several = rows_in_turn() ? nullptr : tree_.several_chunks(total);
   const auto reduce_block = [&](Value* outer_index, const Values& outer, Value* column) {
     c_.lanes.poll_cancel();
     Value* column_end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
@@ -175,12 +189,16 @@ void Across::emit(const CpuBounds& bounds) {
       f_.if_then(is_beside, [&] { beside(block, number, total); });
     }
     f_.if_then(b_.CreateNot(is_beside), [&] {
+      if (!several) {
+        chunk(block, f_.i64(0), total);
+        return;
+      }
       tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
         tree_.fold(tree_.level(0), chunk(block, start, count), vectors);
       });
     });
-    tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column, column,
-                   column_end);
+    Value* level = several ? b_.CreateSelect(several, tree_.level(2), tree_.level(0)) : tree_.level(0);
+    tree_.epilogue(outer, level, total, column, column, column_end);
   };
   Value* turns = turn_ ? fits_turned(bounds, total) : b_.getFalse();
   f_.loop(bounds.outer_begin, bounds.outer_end, f_.i64(1), f_.decompose(bounds.outer_begin, 0, rank - 1),
@@ -516,7 +534,7 @@ Value* Across::chunk(const Block& block, Value* start, Value* count) {
 
 // Rows at the given reduced indices enter one lane.
 void Across::accumulate_rows(const Block& block, const std::vector<Values>& reduced, Value* lane,
-                             Value* first) {
+                             Value* first, int64_t ahead) {
   c_.lanes.poll_cancel();
   std::vector<Row> rows;
   for (const Values& at : reduced) {
@@ -525,7 +543,8 @@ void Across::accumulate_rows(const Block& block, const std::vector<Values>& redu
     indices.insert(indices.end(), at.begin(), at.end());
     rows.push_back(
         c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs}));
-    c_.lanes.prefetch_along(rows.back(), kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
+    if (ahead > 0)
+      c_.lanes.prefetch_along(rows.back(), kernel_.parallel_rank + kernel_.reduce_rank - 1, ahead);
   }
   c_.rows.read_part(block.column, block.column_end, masked_, [&](Value* i, unsigned n) {
     std::vector<Values> elements;
@@ -536,17 +555,19 @@ void Across::accumulate_rows(const Block& block, const std::vector<Values>& redu
 
 // A chunk's `count` elements fold into row 0, a few rows at a time in their order.
 void Across::extremes(const Block& block, Value* start, Value* count) {
-  const auto add = [&](Value* from, Value* to, int64_t together) {
+  const auto add = [&](Value* from, Value* to, int64_t together, int64_t ahead) {
     f_.loop(from, to, f_.i64(together), [&](Value* e) {
       std::vector<Values> rows;
       for (int64_t k = 0; k < together; ++k)
         rows.push_back({b_.CreateAdd(start, b_.CreateAdd(e, f_.i64(k)))});
-      accumulate_rows(block, rows, f_.i64(0), b_.CreateICmpEQ(e, f_.i64(0)));
+      accumulate_rows(block, rows, f_.i64(0), b_.CreateICmpEQ(e, f_.i64(0)), ahead);
     });
   };
   Value* rest = b_.CreateAnd(count, f_.i64(-kExtremeRows));
-  add(f_.i64(0), rest, kExtremeRows);
-  add(rest, count, 1);
+  Value* is_long = b_.CreateICmpSGE(b_.CreateSub(block.column_end, block.column), f_.i64(kLongPart));
+  f_.if_then(is_long, [&] { add(f_.i64(0), rest, kExtremeRows, 0); });
+  f_.if_then(b_.CreateNot(is_long), [&] { add(f_.i64(0), rest, kExtremeRows, kPrefetchRows); });
+  add(rest, count, 1, 0);
 }
 
 // The first `count` elements of a chunk, a whole number of kSegmentsTogether segments.

@@ -63,6 +63,23 @@ def test_extremes_of_zeros_and_nans(name: str, dtype: str) -> None:
             assert np.array_equal(np.signbit(np.asarray(got)[zeros]), np.signbit(want[zeros])), length
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_wide_rows(name: str, dtype: str) -> None:
+    """Blocks of columns of any width, of rows without gaps and with some, in one and in several chunks."""
+    reduce = lm.jit(lambda x: getattr(lnp, name)(x, 0))
+    rng = np.random.default_rng(8)
+    for rows, columns in ((1, 5000), (7, 2049), (8, 4100), (9, 8191), (37, 511), (64, 3000), (17_000, 600)):
+        x = (rng.standard_normal((rows, columns)) * 100).astype(dtype)
+        if dtype.startswith("float"):
+            x[rng.integers(0, rows, 20), rng.integers(0, columns, 20)] = np.nan
+        for part in (x, x[:, 3:], x[:, : columns // 2]):
+            for threads in (1, 3):
+                with lm.cache.threads(threads):
+                    got = np.asarray(reduce(part))
+                np.testing.assert_array_equal(got, getattr(np, name)(part, 0), err_msg=f"{rows} x {columns}")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_the_first_of_several_places(name: str, dtype: str) -> None:
