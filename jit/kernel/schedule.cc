@@ -20,7 +20,7 @@ constexpr int64_t kFewParallel = 4;
 constexpr int64_t kShortSide = 8;
 
 // Longer bodies wait for their arithmetic and not for memory.
-constexpr size_t kMostStreamed = 24;
+constexpr size_t kMostStreamed = 64;
 
 // Longer rows fill several vectors; of fewer rows than this it makes no difference.
 constexpr int64_t kShortRow = 16, kManyRows = 16;
