@@ -576,6 +576,12 @@ def test_bits_of_bytes(bitorder):
                 got = np.asarray(pack(x, axis, bitorder))
                 assert got.dtype == np.uint8
                 np.testing.assert_array_equal(got, want)
+            for count in (None, want.shape[axis or 0], 0):
+                bits = np.unpackbits(want, axis, count, bitorder)
+                for unpack in (lnp.unpackbits, lm.jit(lnp.unpackbits, static_argnums=(1, 2, 3))):
+                    got = np.asarray(unpack(want, axis, count, bitorder))
+                    assert got.dtype == np.uint8
+                    np.testing.assert_array_equal(got, bits)
 
 
 @pytest.mark.parametrize("places", [1, 0.5, [0.0, 1.0, 3.0, 3.5, 7.0]])

@@ -112,9 +112,11 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
         raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
     t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
     t = moveaxis(t, d, -1)
-    places = arange(8, dtype="uint8")
-    bits = (t[..., None] >> (places if bitorder == "little" else 7 - places)) & 1
-    out = reshape(bits, (*t.shape[:-1], 8 * t.shape[-1]))
+    out = t
+    for parts, width in ((2, 4), (4, 1)):  # vectors go across a last dimension of up to four elements
+        places = width * arange(parts, dtype="uint8")
+        fields = out[..., None] >> (places if bitorder == "little" else places[::-1])
+        out = reshape(fields & (2**width - 1), (*t.shape[:-1], parts * out.shape[-1]))
     if count is not None:
         size = out.shape[-1]
         out = out[..., :count] if count <= size else pad(out, [(0, 0)] * (t.ndim - 1) + [(0, count - size)])
