@@ -310,17 +310,22 @@ Scalar pow_f32(Scalar x, Scalar y) {
 }
 
 Scalar pow_integer(Scalar x, Scalar y) {
-  // A negative exponent gives 1 / x^n truncated: 0 unless |x| is 1, where the sign of n does not matter.
+  // Larger exponents overflow unless |x| is 0 or 1.
+  constexpr int kUsualBits = 6;
   const int bits = bit_width(x.type());
-  Scalar result = constant(x, 1), base = x;
+  Scalar result = constant(x, 1), base = x, usual = result;
   for (int i = 0; i < bits; ++i) {
     const Scalar bit = (y >> i) & 1;
     result = select(bit != 0, result * base, result);
+    if (i + 1 == kUsualBits) usual = result;
     if (i + 1 < bits) base = base * base;
   }
-  if (is_unsigned(x.type())) return result;
-  const Scalar unit = (x == 1) | (x == -1);
-  return select((y < 0) & ~unit, 0, result);
+  if (!is_unsigned(x.type())) {
+    // A negative exponent gives 1 / x^n truncated: 0 unless |x| is 1, where the sign of n does not matter.
+    const Scalar unit = (x == 1) | (x == -1);
+    result = select((y < 0) & ~unit, 0, result);
+  }
+  return bits > kUsualBits ? select_rare((y >> kUsualBits) != 0, result, usual) : result;
 }
 
 }  // namespace

@@ -50,6 +50,28 @@ def test_rare_arguments_at_any_place(tiers, name, dtype):
             assert np.isnan(compiled[~np.isfinite(x)]).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_large_and_negative_integer_exponents_at_any_place(tiers, dtype):
+    rng = np.random.default_rng(9)
+    bits = 8 * np.dtype(dtype).itemsize
+    for length in (1, 7, 8, 33, 130):
+        x = rng.integers(-5, 6, (2, 3, length)).astype(dtype)
+        y = rng.integers(0, 64, x.shape).astype(dtype)
+        y[0][:, rng.random(length) < 0.2] = np.array(-1).astype(dtype)
+        rare = rng.random(y.shape) < 0.2
+        y[rare] = np.array([64, 65, 100, 127, -2, -7]).astype(dtype)[rng.integers(0, 6, rare.sum())]
+
+        def power(base: int, exponent: int) -> int:
+            if exponent < 0:
+                return {1: 1, -1: 1 if exponent % 2 == 0 else -1}.get(base, 0)
+            value = pow(base, exponent, 1 << bits)
+            return value - (1 << bits) if np.dtype(dtype).kind == "i" and value >> (bits - 1) else value
+
+        want = np.array([power(int(a), int(b)) for a, b in zip(x.flat, y.flat)], dtype).reshape(x.shape)
+        for got in tiers(lambda z: z[0] ** z[1], np.stack([x, y])):
+            np.testing.assert_array_equal(got, want)
+
+
 def test_strided_and_broadcast_rows(tiers):
     rng = np.random.default_rng(8)
     x = rng.normal(size=(37, 5)).astype(np.float32)
