@@ -259,8 +259,12 @@ struct Factor {
   int64_t direct_ld() const { return is_patches ? -1 : filters.direct_ld(); }
   int64_t direct_lda() const { return is_patches ? -1 : filters.direct_lda(); }
   const T* direct(int64_t outer0, int64_t k0) const { return filters.direct(outer0, k0); }
-  int64_t pack_runs(T* dst, int64_t width, int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
-    return is_patches ? 0 : filters.pack_runs(dst, width, outer0, outer, k0, kc);
+  MemoryRows rows_of(int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
+    return is_patches ? MemoryRows() : filters.rows_of(outer0, outer, k0, kc);
+  }
+  int64_t pack_runs(T* dst, int64_t pitch, int64_t width, int64_t outer0, int64_t outer, int64_t k0,
+                    int64_t kc) const {
+    return is_patches ? 0 : filters.pack_runs(dst, pitch, width, outer0, outer, k0, kc);
   }
   void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
             int64_t kc) const {

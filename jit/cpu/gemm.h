@@ -12,6 +12,10 @@
 //   int64_t direct_ld() const;  // >= 0 if row k of B may be read in place: unit stride, this far from the
 //   next k const T* direct(int64_t outer0, int64_t k0) const;
 //   int64_t pack_runs(...) const;  // where several tiles of B are packed in a better way than one by one
+//   MemoryRows rows_of(...) const;  // where what pack() reads lies in memory as rows
+//
+// A tile of B stays in the first-level cache while it meets a block of panels of A, which stays in the
+// second.
 #ifndef LAMINA_JIT_CPU_GEMM_H_
 #define LAMINA_JIT_CPU_GEMM_H_
 
@@ -51,11 +55,18 @@ struct GemmSize {
 // Packed B takes at most this much. From a shared cache its tiles still come faster than they are used (of a
 // second level of 512 KB, too); the wider it is, the less often A is packed.
 inline constexpr int64_t kPackedBytes = 1024 << 10;
+// The panels of A that are packed together: a part of a second-level cache.
+inline constexpr int64_t kPanelsBytes = 128 << 10;
+inline constexpr int64_t kLineBytes = 64, kTilesPerRun = 8;
+// Of smaller factors the processor finds what is packed next soon enough by itself.
+inline constexpr int64_t kAheadBytes = 1 << 20;
 // Sums of C, where C itself cannot hold them (another type, scattered): B is packed again for each such part
 // of its rows.
 inline constexpr int64_t kAsideBytes = 2 << 20;
-// A is read in place when the result is at most this many vectors wide, or all of A is so small.
-inline constexpr int64_t kInPlaceColumns = 2, kInPlaceBytes = 16 << 10;
+// A is read in place when the result is at most this many vectors wide, or all of A is so small. Of tiles as
+// high as those of packed panels, which are turned to be packed, also where the result is this narrow and no
+// memory is waited for.
+inline constexpr int64_t kInPlaceColumns = 2, kInPlaceBytes = 16 << 10, kNarrowColumns = 32;
 inline constexpr int64_t kStackScratch = 16 << 10;
 // Less work than this many multiply-adds per thread (some 15 us) is not worth waking a thread.
 inline constexpr int64_t kWorkPerThread = 1 << 20;
@@ -78,7 +89,12 @@ struct GemmPlan {
   bool a_in_place;
   bool b_in_place;
   int64_t panel_rows;                          // the most rows of a tile
+  int64_t block_panels;                        // packed together
   int64_t b_elements, a_elements, c_elements;  // scratch
+
+  // From one packed tile of B to the next: a cache line more than it has, or the tiles of a run, which are
+  // packed side by side, would lie in the same sets of the first-level cache.
+  int64_t pitch(int64_t kc) const { return kc * nr + kLineBytes / static_cast<int64_t>(sizeof(T)); }
 
   int64_t scratch_bytes() const {
     return (b_elements + a_elements + c_elements) * static_cast<int64_t>(sizeof(T)) + 192;
@@ -94,7 +110,9 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   // themselves.
   p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows[0] > 0 &&
                  (s.n <= kInPlaceColumns * kernels.lanes ||
-                  s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes);
+                  s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes ||
+                  (kernels.in_place_rows[1] >= kernels.max_rows && s.n <= kNarrowColumns * kernels.lanes &&
+                   s.m * s.k * static_cast<int64_t>(sizeof(T)) <= kAheadBytes));
   p.panel_rows = p.a_in_place ? kernels.in_place_rows[s.n <= kernels.lanes ? 0 : 1] : kernels.max_rows;
   p.nr = kernels.lanes * (s.m <= kernels.wide_rows && !p.a_in_place ? kMaxTileVecs : kernels.max_vecs);
   const int64_t fit =
@@ -106,24 +124,58 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   // first-level cache.
   p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * p.panel_rows ||
                                       kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= (16 << 10));
-  p.b_elements = p.b_in_place ? 0 : kb * p.nc;
-  p.a_elements = p.a_in_place ? 0 : kb * std::min<int64_t>(p.panel_rows, s.m);
+  const int64_t panels = ceil_div(s.m, p.panel_rows);
+  p.block_panels = std::max<int64_t>(kPanelsBytes / static_cast<int64_t>(sizeof(T)) / kb / p.panel_rows, 1);
+  const int64_t tiles = p.nc / p.nr;
+  p.b_elements =
+      p.b_in_place ? 0 : p.pitch(kb) * (panels <= p.block_panels ? std::min(tiles, kTilesPerRun) : tiles);
+  p.a_elements = p.a_in_place ? 0 : kb * std::min<int64_t>(p.panel_rows * p.block_panels, s.m);
   p.c_elements = aside ? p.mc * p.nc : 0;
   return p;
 }
 
-// Columns [outer0, outer0 + outer) of B, tile by tile.
+// Columns [outer0, outer0 + outer) of B, tile by tile, `pitch` apart.
 template <typename T, typename B>
-void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t width, int64_t outer0,
-                int64_t outer, int64_t k0, int64_t kc) {
+void pack_tiles(const GemmKernels<T>& kernels, const B& b, T* dst, int64_t pitch, int64_t width,
+                int64_t outer0, int64_t outer, int64_t k0, int64_t kc) {
   int64_t at = 0;
-  if constexpr (requires { b.pack_runs(dst, width, outer0, outer, k0, kc); })
-    at = b.pack_runs(dst, width, outer0, outer, k0, kc);
+  if constexpr (requires { b.pack_runs(dst, pitch, width, outer0, outer, k0, kc); })
+    at = b.pack_runs(dst, pitch, width, outer0, outer, k0, kc);
   for (; at < outer; at += width) {
     const int64_t rest = std::min(width, outer - at);
-    b.pack(&kernels, dst + at * kc, rest, outer0 + at, rest, k0, kc);
+    b.pack(&kernels, dst + at / width * pitch, rest, outer0 + at, rest, k0, kc);
   }
 }
+
+struct MemoryRows {
+  const char* data = nullptr;
+  int64_t rows = 0, bytes = 0, stride = 0;  // stride in bytes
+};
+
+// Asks for what is packed next while tiles are computed, a part of it in each of `steps` steps.
+template <typename Source>
+class Ahead {
+ public:
+  Ahead(const Source& source, bool worth) : source_(source), worth_(worth) {}
+  void begin(int64_t outer0, int64_t outer, int64_t k0, int64_t kc, int64_t steps) {
+    if constexpr (requires { source_.rows_of(outer0, outer, k0, kc); }) {
+      if (!worth_) return;
+      left_ = source_.rows_of(outer0, outer, k0, kc);
+      steps_ = steps;
+      owed_ = 0;
+    }
+  }
+  void step() {
+    for (owed_ += left_.rows; owed_ >= steps_; owed_ -= steps_, left_.data += left_.stride)
+      for (int64_t at = 0; at < left_.bytes; at += kLineBytes) __builtin_prefetch(left_.data + at, 0, 2);
+  }
+
+ private:
+  const Source& source_;
+  const bool worth_;
+  MemoryRows left_;
+  int64_t steps_ = 1, owed_ = 0;  // rows times steps that are to be asked for
+};
 
 // Makes the bits of f16 or bf16 of sums: one type for both, so that what stores them is compiled once.
 struct StoreHalf {
@@ -152,36 +204,69 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
     const int64_t nc = std::min(plan.nc, n1 - jc);
     for (int64_t ic = m0; ic < m1; ic += plan.mc) {
       const int64_t mc = std::min(plan.mc, m1 - ic);
-      const int64_t panels = ceil_div(mc, plan.panel_rows);
+      const int64_t panels = ceil_div(mc, plan.panel_rows), tiles = ceil_div(nc, plan.nr);
+      // As even as can be: a panel of one or two rows would waste the multipliers.
+      const auto first_row = [least = mc / panels, more = mc % panels](int64_t panel) {
+        return least * panel + std::min(panel, more);
+      };
+      const int64_t worth = kAheadBytes / static_cast<int64_t>(sizeof(T));
+      const auto end_of = [&](int64_t block) { return std::min(panels, block + plan.block_panels); };
       for (int64_t pc = 0; pc < s.k; pc += s.block) {
-        const int64_t kc = std::min(s.block, s.k - pc);
-        if (!plan.b_in_place) pack_tiles(kernels, b, b_pack, plan.nr, jc, nc, pc, kc);
-        for (int64_t panel = 0, i = 0; panel < panels; ++panel) {
-          if (context.cancelled()) return;
-          // As even as can be: a panel of one or two rows would waste the multipliers.
-          const int64_t rows = mc / panels + (panel < mc % panels ? 1 : 0);
-          if (!plan.a_in_place) a.pack(&kernels, a_pack, rows, ic + i, rows, pc, kc);
-          for (int64_t j = 0; j < nc; j += plan.nr) {
-            const int64_t width = std::min(plan.nr, nc - j);
-            const int64_t vec = (width - 1) / kernels.lanes;
-            const T* b_tile = plan.b_in_place ? b.direct(jc + j, pc) : b_pack + j * kc;
-            const int64_t ldb = plan.b_in_place ? b.direct_ld() : width;
-            T* c = nullptr;
-            int64_t ldc = 0;
-            if (plan.aside) {
-              c = c_aside + i * nc + j;
-              ldc = nc;
-            } else if constexpr (std::is_same_v<T, Out>) {
-              c = out.data + (ic + i) * out.row_stride + jc + j;
-              ldc = out.row_stride;
+        const int64_t kc = std::min(s.block, s.k - pc), pitch = plan.pitch(kc);
+        const int64_t next_pc = pc + s.block, next_kc = std::min(s.block, s.k - next_pc);
+        for (int64_t block = 0; block < panels; block += plan.block_panels) {
+          const int64_t end = end_of(block), i0 = first_row(block), i1 = first_row(end);
+          Ahead<A> next_a(a, s.m * s.k > worth);
+          if (!plan.a_in_place) {
+            for (int64_t panel = block; panel < end; ++panel) {
+              const int64_t i = first_row(panel), rows = first_row(panel + 1) - i;
+              a.pack(&kernels, a_pack + (i - i0) * kc, rows, ic + i, rows, pc, kc);
             }
-            if (plan.a_in_place)
-              kernels.in_place[rows - 1][vec](kc, a.direct(ic + i, pc), a.direct_lda(), b_tile, ldb, c, ldc,
-                                              width, pc == 0);
-            else
-              kernels.tile[rows - 1][vec](kc, a_pack, b_tile, ldb, c, ldc, width, pc == 0);
+            if (end < panels)
+              next_a.begin(ic + i1, first_row(end_of(end)) - i1, pc, kc, tiles * (end - block));
+            else if (next_kc > 0)
+              next_a.begin(ic, first_row(end_of(0)), next_pc, next_kc, tiles * (end - block));
           }
-          i += rows;
+          Ahead<B> next_b(b, s.n * s.k > worth);
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            const int64_t j = tile * plan.nr, width = std::min(plan.nr, nc - j);
+            const int64_t vec = (width - 1) / kernels.lanes;
+            // Tiles that no other block needs are packed over those before them.
+            T* const packed = b_pack + (panels <= plan.block_panels ? tile % kTilesPerRun : tile) * pitch;
+            if (!plan.b_in_place && tile % kTilesPerRun == 0) {
+              const int64_t run = kTilesPerRun * plan.nr, here = std::min(kTilesPerRun, tiles - tile);
+              if (block == 0)
+                pack_tiles(kernels, b, packed, pitch, plan.nr, jc + j, std::min(run, nc - j), pc, kc);
+              if (tile + here == tiles) {
+                if (end == panels && next_kc > 0)
+                  next_b.begin(jc, std::min(run, nc), next_pc, next_kc, here * (end - block));
+              } else if (block == 0) {
+                next_b.begin(jc + j + run, std::min(run, nc - j - run), pc, kc, here * (end - block));
+              }
+            }
+            const T* const b_tile = plan.b_in_place ? b.direct(jc + j, pc) : packed;
+            const int64_t ldb = plan.b_in_place ? b.direct_ld() : width;
+            for (int64_t panel = block; panel < end; ++panel) {
+              if (context.cancelled()) return;
+              const int64_t i = first_row(panel), rows = first_row(panel + 1) - i;
+              T* c = nullptr;
+              int64_t ldc = 0;
+              if (plan.aside) {
+                c = c_aside + i * nc + j;
+                ldc = nc;
+              } else if constexpr (std::is_same_v<T, Out>) {
+                c = out.data + (ic + i) * out.row_stride + jc + j;
+                ldc = out.row_stride;
+              }
+              next_a.step();
+              next_b.step();
+              if (plan.a_in_place)
+                kernels.in_place[rows - 1][vec](kc, a.direct(ic + i, pc), a.direct_lda(), b_tile, ldb, c, ldc,
+                                                width, pc == 0);
+              else
+                kernels.tile[rows - 1][vec](kc, a_pack + (i - i0) * kc, b_tile, ldb, c, ldc, width, pc == 0);
+            }
+          }
         }
       }
       if (plan.aside)

@@ -88,8 +88,6 @@ bool loads_unchanged(hlo::DType t) {
   return hlo::byte_size(t) == static_cast<int64_t>(sizeof(T));
 }
 
-inline constexpr int64_t kLineBytes = 64, kTilesPerRun = 8;
-
 // A matrix with any two strides, in elements.
 template <typename T>
 struct StridedSource {
@@ -108,10 +106,19 @@ struct StridedSource {
     return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
   }
 
-  // pack() of as many columns as it takes, whole tiles of `width` one after the other: how many. Columns that
-  // lie side by side are read by long runs: one tile's part of a row is a cache line or two, far from that of
-  // the next.
-  int64_t pack_runs(T* dst, int64_t width, int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
+  MemoryRows rows_of(int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
+    const int64_t width = hlo::byte_size(type);
+    const char* const from = data + (outer0 * outer_stride + k0 * k_stride) * width;
+    if (outer_stride == 1) return {from, kc, outer * width, k_stride * width};
+    if (k_stride == 1) return {from, outer, kc * width, outer_stride * width};
+    return {};
+  }
+
+  // pack() of as many columns as it takes, whole tiles of `width`, `pitch` apart: how many. Columns that lie
+  // side by side are read by long runs: one tile's part of a row is a cache line or two, far from that of the
+  // next.
+  int64_t pack_runs(T* dst, int64_t pitch, int64_t width, int64_t outer0, int64_t outer, int64_t k0,
+                    int64_t kc) const {
     const int64_t bytes = width * static_cast<int64_t>(sizeof(T)), tiles = outer / width;
     if (outer_stride != 1 || !loads_unchanged<T>(type) || bytes % kLineBytes != 0 || tiles < 2) return 0;
     for (int64_t first = 0; first < tiles; first += kTilesPerRun) {
@@ -119,7 +126,7 @@ struct StridedSource {
       for (int64_t k = 0; k < kc; ++k) {
         const char* from = reinterpret_cast<const char*>(direct(outer0 + first * width, k0 + k));
         for (int64_t t = first; t < last; ++t, from += bytes) {
-          char* const to = reinterpret_cast<char*>(dst + (t * kc + k) * width);
+          char* const to = reinterpret_cast<char*>(dst + t * pitch + k * width);
           for (int64_t at = 0; at < bytes; at += kLineBytes) std::memcpy(to + at, from + at, kLineBytes);
         }
       }

@@ -117,11 +117,28 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kF32, 6, 300, 4},
            {DType::kF32, 40, 70, 60},
            {DType::kF64, 5, 100, 30},
+           // Several blocks of panels, packed and in place; factors of which the next part is asked for.
+           {DType::kF32, 520, 520, 510},
+           {DType::kF32, 200, 90, 520},
+           {DType::kF64, 140, 100, 260},
        }) {
     const DotShape s{1, m, n, k, m * k, k, 1, k * n, n, 1};
     const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
     check_dot(pools, in, in, s, a.data(), b.data());
   }
+}
+
+TEST_CASE("large dots of transposed factors") {
+  Pools pools;
+  std::mt19937_64 rng(9);
+  constexpr int64_t kM = 140, kN = 300, kK = 270;
+  for (const DType in : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32})
+    for (const bool left : {false, true})
+      for (const bool right : {false, true}) {
+        const DotShape s{1, kM, kN, kK, 0, left ? 1 : kK, left ? kM : 1, 0, right ? 1 : kN, right ? kK : 1};
+        const std::vector<char> a = random_array(in, kM * kK, rng), b = random_array(in, kK * kN, rng);
+        check_dot(pools, in, in, s, a.data(), b.data());
+      }
 }
 
 TEST_CASE("products read every half as it is") {
