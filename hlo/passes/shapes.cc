@@ -30,6 +30,17 @@ Value move_of_broadcast_scalar(Builder& b, const Node& n) {
   return b.broadcast_scalar(scalar, n.type()->dims);
 }
 
+// What elements compute from nothing but numbers that they share is computed once.
+Value elementwise_of_broadcast_scalars(Builder& b, const Node& n) {
+  if (n.type()->num_elements <= 1) return {};
+  Values scalars;
+  for (size_t i = 0; i < n.operands().size(); ++i) {
+    scalars.push_back(broadcast_scalar_of(n.operand_value(i)));
+    if (!scalars.back()) return {};
+  }
+  return b.broadcast_scalar(b.make(n.op(), scalars, &n.attrs()), n.type()->dims);
+}
+
 Value broadcast_of_broadcast(Builder& b, const Node& n) {
   const Dims& dims = ints(n, Attr::broadcast_dimensions);
   Value x = first(n);
@@ -297,6 +308,7 @@ Value reduce_window_row(Builder& b, const Node& n) {
 
 const RewriteRow kShapeRows[] = {
     {"move of a broadcast scalar", OpFamily::kShape, move_of_broadcast_scalar},
+    {"elementwise of broadcast scalars", OpFamily::kElementwise, elementwise_of_broadcast_scalars},
     {"broadcast of broadcast", Op::broadcast_in_dim, broadcast_of_broadcast},
     {"reshape of reshape", Op::reshape, reshape_of_reshape},
     {"transpose", Op::transpose, transpose_row},

@@ -129,6 +129,14 @@ ScalarProgram plain(std::span<const DType> operands, DType result, const Attrs&)
   return scalar::record_rule(Rule, operands, result);
 }
 
+// In f64, `Short` where mantissa_bits says that its digits do.
+template <ScalarRule Rule, ScalarRule Short>
+ScalarProgram by_digits(std::span<const DType> operands, DType result, const Attrs& a) {
+  const bool few =
+      result == DType::kF64 && a.has(Attr::mantissa_bits) && a.integer(Attr::mantissa_bits) <= 23;
+  return scalar::record_rule(few ? Short : Rule, operands, result);
+}
+
 ScalarProgram compare_program(std::span<const DType> operands, DType result, const Attrs& a) {
   static constexpr std::pair<std::string_view, ScalarRule> kRules[] = {
       {"EQ", scalar::compare_rule<Direction::kEq>}, {"NE", scalar::compare_rule<Direction::kNe>},
@@ -182,19 +190,24 @@ void add_elementwise_rules(OpTable& table) {
   row(Op::cosh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(cosh)>);
   row(Op::cosine, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(cosine)>);
   row(Op::count_leading_zeros, same<kInts>, plain<LAMINA_SCALAR_UNARY(count_leading_zeros)>);
-  row(Op::digamma, same<kF>, plain<LAMINA_SCALAR_UNARY(digamma)>);
+  row(Op::digamma, same<kF>, by_digits<LAMINA_SCALAR_UNARY(digamma), LAMINA_SCALAR_UNARY(short_digamma)>);
   row(Op::erf, same<kF>, plain<LAMINA_SCALAR_UNARY(erf)>);
   row(Op::erf_inv, same<kF>, plain<LAMINA_SCALAR_UNARY(erf_inv)>);
-  row(Op::erfc, same<kF>, plain<LAMINA_SCALAR_UNARY(erfc)>);
-  row(Op::exponential, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(exponential)>);
-  row(Op::exponential_minus_one, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(exponential_minus_one)>);
+  row(Op::erfc, same<kF>, by_digits<LAMINA_SCALAR_UNARY(erfc), LAMINA_SCALAR_UNARY(short_erfc)>);
+  row(Op::exponential, same<kF | kC>,
+      by_digits<LAMINA_SCALAR_UNARY(exponential), LAMINA_SCALAR_UNARY(short_exponential)>);
+  row(Op::exponential_minus_one, same<kF | kC>,
+      by_digits<LAMINA_SCALAR_UNARY(exponential_minus_one),
+                LAMINA_SCALAR_UNARY(short_exponential_minus_one)>);
   row(Op::floor, same<kF>, plain<LAMINA_SCALAR_UNARY(floor)>);
   row(Op::imag, to_part<kF | kC>, plain<imag_rule>);
   row(Op::is_finite, is_finite_type, plain<LAMINA_SCALAR_UNARY(is_finite)>);
-  row(Op::lgamma, same<kF>, plain<LAMINA_SCALAR_UNARY(lgamma)>);
-  row(Op::log, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(log)>);
-  row(Op::log_plus_one, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(log_plus_one)>);
-  row(Op::logistic, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(logistic)>);
+  row(Op::lgamma, same<kF>, by_digits<LAMINA_SCALAR_UNARY(lgamma), LAMINA_SCALAR_UNARY(short_lgamma)>);
+  row(Op::log, same<kF | kC>, by_digits<LAMINA_SCALAR_UNARY(log), LAMINA_SCALAR_UNARY(short_log)>);
+  row(Op::log_plus_one, same<kF | kC>,
+      by_digits<LAMINA_SCALAR_UNARY(log_plus_one), LAMINA_SCALAR_UNARY(short_log_plus_one)>);
+  row(Op::logistic, same<kF | kC>,
+      by_digits<LAMINA_SCALAR_UNARY(logistic), LAMINA_SCALAR_UNARY(short_logistic)>);
   row(Op::negate, same<kNumbers>, plain<LAMINA_SCALAR_UNARY(negate)>);
   row(Op::not_, same<kB | kInts>, plain<LAMINA_SCALAR_UNARY(not_)>);
   row(Op::popcnt, same<kInts>, plain<LAMINA_SCALAR_UNARY(popcnt)>);
@@ -218,7 +231,7 @@ void add_elementwise_rules(OpTable& table) {
   row(Op::multiply, same<kAny>, plain<LAMINA_SCALAR_BINARY(multiply)>);
   row(Op::next_after, next_after_type, plain<LAMINA_SCALAR_BINARY(next_after)>);
   row(Op::or_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(or_)>);
-  row(Op::power, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(power)>);
+  row(Op::power, same<kNumbers>, by_digits<LAMINA_SCALAR_BINARY(power), LAMINA_SCALAR_BINARY(short_power)>);
   row(Op::remainder, same<kInts | kF>, plain<LAMINA_SCALAR_BINARY(remainder)>);
   row(Op::shift_left, same<kInts>, plain<LAMINA_SCALAR_BINARY(shift_left)>);
   row(Op::shift_right_arithmetic, same<kInts>, plain<LAMINA_SCALAR_BINARY(shift_right_arithmetic)>);

@@ -142,12 +142,12 @@ inline constexpr double kErfcx[] = {
     0x1.9102e904ecc42p-25, -0x1.bb9604a11beb3p-27, -0x1.7c509f1e5c929p-27, 0x1.d72a20e83131ep-31,
     0x1.9990171c42a74p-30,
 };
-// as kErfcx, 0 <= x <= 10.1, to 2^-36.
+// as kErfcx, 0 <= x <= 10.1, to 2^-41.
 inline constexpr double kErfcxNarrow[] = {
-    0x1.40c522d7ed049p+0, -0x1.15c084c505c4ep-3, -0x1.85a15d1b823eap-5, 0x1.098368c9763a6p-3,
-    -0x1.e88b72e766d38p-4, 0x1.17c9e58d05148p-4, -0x1.8577b5e84f1fdp-6, 0x1.4bb8f809c8e0bp-9,
-    0x1.f056b32417183p-10, -0x1.9a20ed383ea60p-11, -0x1.f658533c09c92p-14, 0x1.f71ac36f034d9p-14,
-    0x1.6da2271770dcdp-16, -0x1.0f30f9f3ed068p-18,
+    0x1.40c522d7e48c5p+0, -0x1.15c084bbe724ap-3, -0x1.85a15c579282ep-5, 0x1.098366bc1e3c9p-3,
+    -0x1.e88b80369bcf6p-4, 0x1.17ca24769d1f8p-4, -0x1.8574cf572ac0dp-6, 0x1.4b8d333dbaa89p-9,
+    0x1.ef27e27acec97p-10, -0x1.9933cc04eaa52p-11, -0x1.be18c55042e6fp-14, 0x1.08af05da37063p-13,
+    0x1.1c7c6cd067267p-17, -0x1.44a90de7f6bd2p-16, -0x1.2b515bac3ebd5p-18, 0x1.1e8d7cdbaf4b8p-23,
 };
 // digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2.
 inline constexpr double kDigamma[] = {

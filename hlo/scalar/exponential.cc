@@ -23,6 +23,25 @@ Scalar exp_rest(Sum r) {
   return fma(z, polynomial_by_halves(r.hi, z, kExpShort), fma(r.hi, r.lo, r.lo));
 }
 
+// exp(r) - 1 for |r| <= ln(2)/2, to 2^-50.
+Scalar short_expm1_near(Scalar r) {
+  const Scalar z = r * r;
+  return fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
+}
+
+// x, limited to where exp(x) is neither 0 nor infinite, and 2^n for the whole n next to x / ln(2). The lowest
+// bits of kBoth + n, `both`, hold the sum of two biased exponents, whose powers are the factors of 2^n: where
+// the result is subnormal, only the second product rounds.
+struct WholePower {
+  Scalar x, n, both;
+  Scalar times(Scalar size) const { return size * from_biased(both >> 1) * from_biased((both + 1) >> 1); }
+};
+WholePower whole_power(Scalar x0) {
+  constexpr double kBoth = kRound + 2 * 1023;
+  const Scalar x = limit(x0, -746, 710), counted = fma(x, kLog2e, kBoth);
+  return {x, counted - kBoth, to_bits(counted)};
+}
+
 // The rules of f32 below use f32 alone, so that a vector holds twice as many and no GPU is slow at it; what
 // the last steps lose to rounding is carried along.
 
@@ -294,14 +313,28 @@ Scalar exp_narrow(Scalar x0) {
 }
 
 Scalar exp_of_sum(Sum x) {
-  // The lowest bits of `counted` hold the sum of two biased exponents, whose powers are the factors of 2^n:
-  // where the result is subnormal, only the second product rounds.
-  constexpr double kBoth = kRound + 2 * 1023;
-  const Scalar hi = limit(x.hi, -746, 710);
-  const Scalar counted = fma(hi, kLog2e, kBoth), both = to_bits(counted);
-  const Sum r = without_ln2({hi, x.lo}, counted - kBoth), one = fast_two_sum(constant(hi, 1), r.hi);
-  const Scalar size = one.hi + (one.lo + exp_rest(r));
-  return size * from_biased(both >> 1) * from_biased((both + 1) >> 1);
+  const WholePower power = whole_power(x.hi);
+  const Sum r = without_ln2({power.x, x.lo}, power.n), one = fast_two_sum(constant(x.hi, 1), r.hi);
+  return power.times(one.hi + (one.lo + exp_rest(r)));
+}
+
+Scalar short_exponential(Scalar x) {
+  const WholePower power = whole_power(x);
+  return power.times(short_expm1_near(fma(power.n, -kLn2, power.x)) + 1);
+}
+
+// With half of 2^n, which stays finite where the result does.
+Scalar short_exponential_minus_one(Scalar x0) {
+  constexpr double kHalf = kRound + 1022;
+  const Scalar x = limit(x0, -60, 709.9), counted = fma(x, kLog2e, kHalf);
+  const Scalar half = from_biased(to_bits(counted));
+  const Scalar r = fma(short_expm1_near(fma(counted - kHalf, -kLn2, x)), half, half - 0.5);
+  return select(x0 == 0, x0, r + r);
+}
+
+Scalar short_logistic(Scalar x) {
+  const Scalar e = short_exponential(-abs(x)), inverse = 1 / (e + 1);
+  return select(x < 0, e * inverse, inverse);
 }
 
 Scalar exponential(Scalar x) {

@@ -74,7 +74,7 @@ Scalar lgamma_positive_narrow(Scalar x) {
 }
 
 Scalar lgamma_narrow(Scalar x) {
-  const Scalar usual = (x > 0) & (x < infinity_like(x));
+  const Scalar usual = (x >= 0x1p-1022) & (x < infinity_like(x));
   return select_rare(~usual, lgamma_f64(x), lgamma_positive_narrow(select(usual, x, constant(x, 1))));
 }
 
@@ -126,13 +126,15 @@ Scalar digamma_positive_narrow(Scalar x) {
 }
 
 Scalar digamma_narrow(Scalar x) {
-  const Scalar usual = (x > 0) & (x < infinity_like(x));
+  const Scalar usual = (x >= 0x1p-1022) & (x < infinity_like(x));
   return select_rare(~usual, digamma_f64(x), digamma_positive_narrow(select(usual, x, constant(x, 1))));
 }
 
 }  // namespace
 
 Scalar lgamma(Scalar x) { return by_width(lgamma_f64, lgamma_narrow, x); }
+Scalar short_lgamma(Scalar x) { return lgamma_narrow(x); }
 Scalar digamma(Scalar x) { return by_width(digamma_f64, digamma_narrow, x); }
+Scalar short_digamma(Scalar x) { return digamma_narrow(x); }
 
 }  // namespace lamina::hlo::scalar

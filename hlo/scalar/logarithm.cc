@@ -143,6 +143,14 @@ Scalar narrow_log1p_of(Scalar f, Scalar k) {
   return fma(k, kLn2, fma(s * z, polynomial(z, kLogNarrow), s + s));
 }
 
+// log(1 + x) for a positive normal v = 1 + x. Below 1/4 the fraction is x itself; above, v loses nothing that
+// f32 could show.
+Scalar usual_log1p_narrow(Scalar x, Scalar v) {
+  const Split p = split(v);
+  const Scalar near = abs(x) < 0.25;
+  return select(x == 0, x, narrow_log1p_of(select(near, x, p.m - 1), select(near, 0, p.k)));
+}
+
 // f16 and bf16, in f32: v = (1 + f) * 2^k, sqrt(1/2) <= 1 + f < sqrt(2), k in the exponent's place.
 struct HalfSplit {
   Scalar f, exponent;
@@ -349,12 +357,25 @@ Scalar log_narrow(Scalar x) {
 }
 
 Scalar log1p_narrow(Scalar x) {
-  // Below 1/4 the fraction is x itself; above, 1 + x loses nothing that f32 could show.
   const Scalar v = x + 1;
-  const Split p = split(v);
-  const Scalar near = abs(x) < 0.25;
-  const Scalar r = narrow_log1p_of(select(near, x, p.m - 1), select(near, 0, p.k));
-  return select(x == 0, x, with_log_specials(v, r));
+  return with_log_specials(v, usual_log1p_narrow(x, v));
+}
+
+Scalar short_log(Scalar x) {
+  const Scalar tiny = x < 0x1p-1022, zero = constant(x, 0);
+  const Scalar any = log_narrow(select(tiny, x * 0x1p54, x)) - select(tiny, 54 * kLn2, zero);
+  return select_rare(has_sign(outside(x, 0x1p-1022, kInfinity)), with_log_specials(x, any), log_narrow(x));
+}
+
+Scalar short_log_plus_one(Scalar x) {
+  const Scalar v = x + 1, usual = usual_log1p_narrow(x, v);
+  return select_rare(has_sign(outside(v, 0x1p-1022, kInfinity)), with_log_specials(v, usual), usual);
+}
+
+Scalar short_power(Scalar x, Scalar y) {
+  const Split s = split(x);
+  const Scalar usual = short_exponential(narrow_log1p_of(s.m - 1, s.k) * y);
+  return with_usual_pow(x, y, 0x1p-1022, usual, pow_f64(x, y));
 }
 
 Scalar log(Scalar x) {

@@ -93,6 +93,18 @@ Scalar erf_inv(Scalar x);
 Scalar lgamma(Scalar x);  // log |gamma(x)|
 Scalar digamma(Scalar x);
 
+// In f64, for results that are rounded to f32 or a narrower type in the end, which an op with mantissa_bits of
+// 23 or fewer stands for: good to about 2^-38 where f32 has the result; beyond it erfc may be 0.
+Scalar short_exponential(Scalar x);
+Scalar short_exponential_minus_one(Scalar x);
+Scalar short_logistic(Scalar x);
+Scalar short_log(Scalar x);
+Scalar short_log_plus_one(Scalar x);
+Scalar short_power(Scalar x, Scalar y);
+Scalar short_erfc(Scalar x);
+Scalar short_lgamma(Scalar x);
+Scalar short_digamma(Scalar x);
+
 // Complex functions (complex.cc). c64 is computed in f64 and rounded once per part.
 Scalar abs(ScalarComplex z);
 ScalarComplex negate(ScalarComplex z);

@@ -127,6 +127,7 @@ Scalar erf(Scalar x) {
   return x.type() == DType::kF32 ? odd_piecewise(kErfPieces, x) : erf_f64(x);
 }
 Scalar erfc(Scalar x) { return x.type() == DType::kF32 ? erfc_f32(x) : by_width(erfc_f64, erfc_narrow, x); }
+Scalar short_erfc(Scalar x) { return erfc_narrow(x); }
 Scalar erf_inv(Scalar x) { return by_width(erf_inv_f64, erf_inv_narrow, x); }
 
 }  // namespace lamina::hlo::scalar

@@ -634,3 +634,39 @@ def test_orders_without_a_sign():
     for dtype in ("uint8", "uint32", "uint64", "bool"):
         got = special.polygamma(lnp.array([1, 0], dtype), lnp.float64([2.0, 3.0]))
         np.testing.assert_allclose(got.numpy(), reference.polygamma([1, 0], [2.0, 3.0]), rtol=1e-13)
+
+
+NARROW = {
+    "gammainc": (special.gammainc, lambda a, x: mp.gammainc(a, 0, x, regularized=True)),
+    "gammaincc": (special.gammaincc, lambda a, x: mp.gammainc(a, x, regularized=True)),
+    "betaln": (special.betaln, lambda a, b: mp.log(mp.beta(a, b))),
+    "log_ndtr": (lambda x, y: special.log_ndtr(x - y), lambda x, y: mp.log(mp.ncdf(x - y))),
+    "i1e": (lambda x, y: special.i1e(x * y), lambda x, y: mp.besseli(1, x * y) * mp.exp(-x * y)),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_results_are_nearly_rounded_once(name):
+    """float32 results of the shorter forms, against mpmath, where they are not small themselves."""
+    f, exact = NARROW[name]
+    # Products and differences of these are exact.
+    a, b = ((RNG.integers(1, 1 << 12, 300) / 2**k).astype(np.float32) for k in (8, 9))
+    got = f(lnp.array(a), lnp.array(b)).numpy().astype(np.float64)
+    want = [exact(mp.mpf(float(p)), mp.mpf(float(q))) for p, q in zip(a, b)]
+    rounding = np.array([float(abs(g - w) / max(abs(w), mp.mpf("1e-3"))) for g, w in zip(got.tolist(), want)])
+    assert rounding.max() <= 0.501 * 2.0**-23
+    # The value beside a derivative is the same one.
+    value = lm.jvp(lambda p: f(p, lnp.array(b)), (lnp.array(a),), (lnp.ones_like(lnp.array(a)),))[0]
+    np.testing.assert_array_equal(value.numpy(), got.astype(np.float32))
+
+
+def test_parameters_that_elements_share():
+    """A parameter that is an argument gives the bits of one that is a number, and of one for each element."""
+    from lamina.scipy import stats
+
+    x = lnp.array(RNG.uniform(0.1, 0.9, 5000).astype(np.float32))
+    for f in (lambda v, a: stats.t.logpdf(v, a), lambda v, a: stats.beta.logpdf(v, a, 2.0), special.gammainc):
+        a = lnp.array(np.float32(3.5))
+        got = lm.jit(f)(x, a).numpy()
+        np.testing.assert_array_equal(got, lm.jit(lambda v, f=f: f(v, 3.5))(x).numpy())
+        np.testing.assert_array_equal(got, lm.jit(f)(x, lnp.full(x.shape, a)).numpy())

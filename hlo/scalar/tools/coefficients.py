@@ -189,7 +189,7 @@ TABLE = [
      series(lambda k: 2 / mp.sqrt(mp.pi) * (-1) ** (k + 1) / (mp.factorial(k + 1) * (2 * k + 3))), 0, "0.81", 11),
     ("kErfcx", "(1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5", scaled_erfc,
      (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
-    ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-36", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 13),
+    ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-41", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 15),
     ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
     ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
     ("kDigammaNarrow", "as kDigamma, to 2^-38", digamma_ratio, "-0.5", "0.5", 14),

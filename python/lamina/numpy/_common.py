@@ -279,21 +279,30 @@ def in_place(x: Any, value: Tensor, what: str) -> None:
 
 
 def iterate(
-    state: Sequence[Tensor], go_on: Callable[..., Tensor], step: Callable[..., Sequence[Tensor]], most: int
+    state: Sequence[Tensor],
+    go_on: Callable[..., Tensor],
+    step: Callable[..., Sequence[Tensor]],
+    most: int,
+    together: int = 1,
 ) -> list[Tensor]:
     """`step` applied to the state, element by element, until `go_on` is false everywhere or `most` times.
 
-    An element whose `go_on` is false keeps its state.
+    An element whose `go_on` is false keeps its state. It is asked for every `together` steps. Each element stops by
+    itself: a kernel makes all its steps with the state in registers (LaneLoop in cluster/repeat.h).
     """
     from lamina import lax
 
     def condition(carry: Any) -> Tensor:
-        n, parts = carry
-        return ew("and", n < most, go_on(*parts).any())
+        return carry[0].any()
 
     def body(carry: Any) -> Any:
-        n, parts = carry
-        active = go_on(*parts)
-        return n + 1, [select(active, new, old) for new, old in zip(step(*parts), parts)]
+        active, steps, parts = carry
+        stepped, steps_then = parts, steps + together
+        for _ in range(together):
+            stepped = step(*stepped)
+        goes_on = ew("and", go_on(*stepped), compare(steps_then, most, "LT"))
+        chosen = [select(active, new, old) for new, old in zip(stepped, parts)]
+        return ew("and", active, goes_on), select(active, steps_then, steps), chosen
 
-    return lax.while_loop(condition, body, (_core.asarray(0), list(state)))[1]
+    first = go_on(*state)
+    return lax.while_loop(condition, body, (first, full_of(0, "int32", first.shape), list(state)))[2]

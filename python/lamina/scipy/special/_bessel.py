@@ -11,8 +11,18 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
-from lamina.numpy._common import compare, ew, inexact, select
-from lamina.scipy.special._common import chebyshev, differentiable, in_float64, number, safe
+from lamina.numpy._common import compare, inexact, select
+from lamina.scipy.special._common import (
+    chebyshev,
+    differentiable,
+    ew,
+    in_float64,
+    in_powers,
+    is_short,
+    number,
+    polynomial,
+    safe,
+)
 
 _I0_NEAR = [
     0.33839763720473803,
@@ -136,20 +146,27 @@ _I1_FAR = [
 ]
 
 
+def _series(t: Tensor, coefficients: list[float]) -> Tensor:
+    """The Chebyshev series at t."""
+    if is_short():
+        return polynomial(t, in_powers(tuple(coefficients), 2.0**-43))
+    return chebyshev(t, coefficients)
+
+
 def _i0e_forward(x: Tensor) -> Tensor:
     size = ew("abs", x)
     near = compare(size, 8.0, "LE")
-    low = chebyshev(safe(size, near, 1.0) * 0.25 - 1.0, _I0_NEAR)
+    low = _series(safe(size, near, 1.0) * 0.25 - 1.0, _I0_NEAR)
     y = safe(size, ew("not", near), 16.0)
-    return select(near, low, chebyshev(16.0 / y - 1.0, _I0_FAR) / ew("sqrt", y))
+    return select(near, low, _series(16.0 / y - 1.0, _I0_FAR) / ew("sqrt", y))
 
 
 def _i1e_forward(x: Tensor) -> Tensor:
     size = ew("abs", x)
     near = compare(size, 8.0, "LE")
-    low = chebyshev(safe(size, near, 1.0) * 0.25 - 1.0, _I1_NEAR) * safe(size, near, 1.0)
+    low = _series(safe(size, near, 1.0) * 0.25 - 1.0, _I1_NEAR) * safe(size, near, 1.0)
     y = safe(size, ew("not", near), 16.0)
-    out = select(near, low, chebyshev(16.0 / y - 1.0, _I1_FAR) / ew("sqrt", y))
+    out = select(near, low, _series(16.0 / y - 1.0, _I1_FAR) / ew("sqrt", y))
     return select(compare(x, 0.0, "LT"), -out, out)
 
 

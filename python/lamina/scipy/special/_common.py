@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from lamina import _core
@@ -11,8 +13,51 @@ from lamina._core import Tensor
 from lamina._custom import _Custom, _Expected
 from lamina._indexing import scalar
 from lamina._tensor import astype, to_tensor
-from lamina.numpy._common import broadcast_all, compare, ew, full_of, promote_inexact, select
+from lamina.numpy._common import broadcast_all, compare, full_of, promote_inexact, select
+from lamina.numpy._common import ew as elementwise
 from lamina.tree import TreeDef
+
+# Whether what is computed in float64 is rounded to a narrower type in the end.
+_is_short: contextvars.ContextVar[bool] = contextvars.ContextVar("is_short", default=False)
+# Operations with a form for such results (hlo/ops.def).
+_WITH_SHORT_FORM = frozenset(
+    [
+        "digamma",
+        "erfc",
+        "exponential",
+        "exponential_minus_one",
+        "lgamma",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "power",
+    ]
+)
+
+
+def is_short() -> bool:
+    """Whether the function that is computed is asked for in a type narrower than float64."""
+    return _is_short.get()
+
+
+class short_results:
+    """In its block, operations are as exact as results of narrower types need them if `short`."""
+
+    def __init__(self, short: bool) -> None:
+        self._short = short
+
+    def __enter__(self) -> None:
+        self._token = _is_short.set(self._short)
+
+    def __exit__(self, *error: object) -> None:
+        _is_short.reset(self._token)
+
+
+def ew(name: str, *operands: Any) -> Tensor:
+    """An elementwise op with broadcasting and promotion, as exact as the function's result needs it."""
+    if name in _WITH_SHORT_FORM and _is_short.get():
+        return elementwise(name, *operands, mantissa_bits=23)
+    return elementwise(name, *operands)
 
 
 class Differentiable(_Custom):
@@ -25,13 +70,22 @@ class Differentiable(_Custom):
     def __init__(self, fun: Callable[..., Tensor], partials: Sequence[Callable[..., Any] | None]) -> None:
         super().__init__(fun)
         self.partials = partials
+        self._rules_by_width: dict[bool, dict[Any, Any]] = {False: {}, True: {}}
 
     def _needs_rule(self) -> None:
         pass
 
+    def _rule_for(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
+    ) -> tuple[_core.CustomRule, _Expected]:
+        self._rules = self._rules_by_width[is_short()]
+        return super()._rule_for(leaves, treedef, fixed)
+
     def _rule(
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
+        short = is_short()
+
         def rule(x: list[Tensor], tangents: list[Any]) -> tuple[list[Tensor], list[Any]]:
             total = None
             for i, (partial, t) in enumerate(zip(self.partials, tangents)):
@@ -44,7 +98,8 @@ class Differentiable(_Custom):
                     )
                 term = partial(*x) * t
                 total = term if total is None else total + term
-            return [self(*x)], [total]
+            with short_results(short):
+                return [self(*x)], [total]
 
         return _core.CustomRule(True, len(leaves), rule, None)
 
@@ -81,7 +136,8 @@ def in_float64(f: Callable[..., Any], complex_too: bool = False) -> Callable[...
             scalar(float(a), "float64") if exact and type(a) in (int, float) else astype(t, widest)
             for a, t in zip(args, ts)
         ]
-        out = f(*broadcast_all(*wide), **kwargs)
+        with short_results(is_short() or not exact):
+            out = f(*broadcast_all(*wide), **kwargs)
         if isinstance(out, tuple):
             return tuple(_core.set_weak(astype(o, dtype), weak) for o in out)
         return _core.set_weak(astype(out, dtype), weak)
@@ -126,7 +182,8 @@ def of_order(f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Tens
                 )
             order = select(compare(order, ew("floor", order), "EQ"), order, -1.0)
         order = astype(ew("maximum", order, -1), "int32")
-        out = f(*broadcast_all(order, astype(x, "float64")))
+        with short_results(is_short() or x.dtype.name != "float64"):
+            out = f(*broadcast_all(order, astype(x, "float64")))
         return _core.set_weak(astype(out, x.dtype), x.weak_type)
 
     return wrapped
@@ -156,3 +213,21 @@ def chebyshev(t: Tensor, coefficients: Sequence[float]) -> Tensor:
     for c in reversed(coefficients[1:]):
         one, two = doubled * one - two + c, one
     return t * one - two + coefficients[0]
+
+
+@functools.cache
+def in_powers(coefficients: tuple[float, ...], error: float) -> list[float]:
+    """The sum of Chebyshev polynomials as powers, the highest first, without the last ones that `error` is more than."""
+    rest, n = 0.0, len(coefficients)
+    while rest + abs(coefficients[n - 1]) < error:
+        n -= 1
+        rest += abs(coefficients[n])
+    powers, before, here = [Fraction(0)] * n, [Fraction(1)], [Fraction(0), Fraction(1)]
+    for c in coefficients[:n]:
+        for k, v in enumerate(before):
+            powers[k] += Fraction(c) * v
+        following = [Fraction(0), *(2 * v for v in here)]
+        for k, v in enumerate(before):
+            following[k] -= v
+        before, here = here, following
+    return [float(v) for v in reversed(powers)]

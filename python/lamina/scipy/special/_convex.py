@@ -12,14 +12,14 @@ from lamina import nn
 from lamina._core import Tensor
 from lamina.nn import logsumexp
 from lamina.numpy import _elementwise as np_
-from lamina.numpy._common import compare, ew, floating, inexact, promote_inexact, select
-from lamina.scipy.special._common import differentiable, in_float64, safe
+from lamina.numpy._common import compare, floating, inexact, promote_inexact, select
+from lamina.scipy.special._common import differentiable, ew, in_float64, safe
 
 
 def _log_product(log: str, slope: Any) -> Any:
     def forward(x: Tensor, y: Tensor) -> Tensor:
         none = ew("and", compare(x, 0.0, "EQ"), compare(y, y, "EQ"))
-        return select(none, 0.0, x * ew(log, safe(y, ew("not", none), 1.0)))
+        return select(none, 0.0, x * ew(log, y))
 
     def by_y(x: Tensor, y: Tensor) -> Tensor:
         # Only 0 / 0 is left out: elsewhere the quotient has its own derivative by x at 0.

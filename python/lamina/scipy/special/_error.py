@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 from lamina._core import Tensor
-from lamina.numpy._common import compare, ew, select
+from lamina.numpy._common import compare, select
 from lamina.scipy.special import _complex
-from lamina.scipy.special._common import differentiable, in_float64, in_own_type, number, polynomial, safe
+from lamina.scipy.special._common import differentiable, ew, in_float64, in_own_type, number, polynomial, safe
 from lamina.scipy.special._complex import of_complex
 
 _ROOT_PI = math.sqrt(math.pi)

@@ -11,10 +11,12 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import astype
-from lamina.numpy._common import compare, ew, iterate, select
+from lamina.numpy._common import compare, iterate, select
 from lamina.scipy.special._common import (
     differentiable,
+    ew,
     in_float64,
+    is_short,
     number,
     of_order,
     polynomial,
@@ -22,12 +24,18 @@ from lamina.scipy.special._common import (
 )
 
 _EULER = 0.57721566490153286
-_EPS = 2.0**-54
+_EPS, _SHORT_EPS = 2.0**-54, 2.0**-44
+_TOGETHER = 8  # steps of a series or fraction between two looks at what they still change
+
+
+def _least_change() -> float:
+    """The part of a result below which a step changes nothing."""
+    return _SHORT_EPS if is_short() else _EPS
 
 
 def _expn_fraction(n: Tensor, x: Tensor) -> Tensor:
     """exp(x) E_n(x) for x > 1 by continued fraction."""
-    first = 1.0 / (x + n)
+    first, eps = 1.0 / (x + n), _least_change()
 
     def step(i: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
         i = i + 1.0
@@ -39,23 +47,28 @@ def _expn_fraction(n: Tensor, x: Tensor) -> Tensor:
 
     return iterate(
         [number(0, x), x + n, number(1e300, x), first, first, number(1, x)],
-        lambda i, b, c, d, h, change: compare(change, _EPS, "GT"),
+        lambda i, b, c, d, h, change: compare(change, eps, "GT"),
         step,
         2000,
+        _TOGETHER,
     )[4]
 
 
 def _ein(x: Tensor) -> Tensor:
     """The sum of x^k / (k k!) over k = 1, 2, ..."""
+    eps = _least_change()
+
+    def step(k: Tensor, power: Tensor, total: Tensor) -> list[Tensor]:
+        k = k + 1.0
+        power = power * x / k
+        return [k, power, total + power / k]
+
     return iterate(
         [number(1, x), x, x],
-        lambda k, power, total: compare(ew("abs", power), ew("abs", total) * _EPS, "GT"),
-        lambda k, power, total: [
-            k + 1.0,
-            power * x / (k + 1.0),
-            total + power * x / ((k + 1.0) * (k + 1.0)),
-        ],
+        lambda k, power, total: compare(ew("abs", power), ew("abs", total) * eps, "GT"),
+        step,
         400,
+        _TOGETHER,
     )[2]
 
 

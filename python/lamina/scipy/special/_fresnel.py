@@ -12,8 +12,16 @@ import math
 from typing import Any
 
 from lamina._core import Tensor
-from lamina.numpy._common import compare, ew, select
-from lamina.scipy.special._common import Differentiable, differentiable, in_float64, number, polynomial, safe
+from lamina.numpy._common import compare, select
+from lamina.scipy.special._common import (
+    Differentiable,
+    differentiable,
+    ew,
+    in_float64,
+    number,
+    polynomial,
+    safe,
+)
 
 _NEAR = 1.5
 _STEP, _NODES = 0.18, 29

@@ -17,35 +17,29 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
 from lamina.numpy import _elementwise as np_
-from lamina.numpy._common import compare, default_float, ew, iterate, select
+from lamina.numpy._common import compare, default_float, iterate, select
 from lamina.scipy.special import _complex
 from lamina.scipy.special._common import (
     Differentiable,
     differentiable,
+    ew,
     in_float64,
     in_own_type,
+    is_short,
     number,
     of_order,
     polynomial,
     safe,
+    short_results,
 )
 from lamina.scipy.special._complex import of_complex
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
 # B_2k / (2k (2k - 1)), k = 10 ... 1
-_STIRLING = [
-    -174611.0 / 125400,
-    43867.0 / 244188,
-    -3617.0 / 122400,
-    1.0 / 156,
-    -691.0 / 360360,
-    1.0 / 1188,
-    -1.0 / 1680,
-    1.0 / 1260,
-    -1.0 / 360,
-    1.0 / 12,
-]
-_EPS = 2.0**-53
+_STIRLING = [-174611 / 125400, 43867 / 244188, -3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188]
+_STIRLING += [-1 / 1680, 1 / 1260, -1 / 360, 1 / 12]
+_EPS, _SHORT_EPS = 2.0**-53, 2.0**-44
+_TOGETHER = 8  # steps of a series or fraction between two looks at what they still change
 
 
 def _gammaln(x: Tensor) -> Tensor:
@@ -54,7 +48,7 @@ def _gammaln(x: Tensor) -> Tensor:
 
 def _correction(x: Tensor) -> Tensor:
     """lgamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
-    return polynomial(1.0 / (x * x), _STIRLING) / x
+    return polynomial(1.0 / (x * x), _STIRLING[4:] if is_short() else _STIRLING) / x
 
 
 def _is_pole(x: Tensor) -> Tensor:
@@ -199,7 +193,7 @@ def _log1p_minus(u: Tensor) -> Tensor:
     s = v / (2.0 + v)
     square = s * s
     # log(1 + u) = 2 (s + s^3/3 + ...) and 2 s - u = -u s.
-    tail = polynomial(square, [2.0 / (2 * k + 1) for k in range(20, 0, -1)])
+    tail = polynomial(square, [2.0 / (2 * k + 1) for k in range(11 if is_short() else 20, 0, -1)])
     close = s * square * tail - v * s
     return select(near, close, ew("log_plus_one", u) - u)
 
@@ -215,29 +209,21 @@ def _log_shape(t: Tensor, m: Tensor) -> Tensor:
 def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
     p, q = ew("minimum", a, b), ew("maximum", a, b)
     large_q, large_p = compare(q, 10.0, "GE"), compare(p, 10.0, "GE")
-    qs = safe(q, large_q, 10.0)
-    ps = safe(p, large_p, 10.0)
     far = ew("and", ew("not", _is_pole(p)), compare(p + q, 10.0, "GE"))
-    pm = safe(p, ew("and", far, compare(p, math.inf, "LT")), 1.0)
-    gammaln_p = _gammaln(p)
-    qf = safe(qs, compare(qs, math.inf, "LT"), 10.0)
+    pf = safe(p, ew("and", far, compare(p, math.inf, "LT")), 1.0)
+    qf = safe(q, ew("and", large_q, compare(q, math.inf, "LT")), 10.0)
+    gammaln_p, sum_ = _gammaln(p), pf + qf
+    part = pf / sum_
+    rest, corrections = ew("log_plus_one", -part), _correction(qf) - _correction(sum_)
     both = (
         _HALF_LOG_TWO_PI
         - 0.5 * ew("log", qf)
-        + _correction(ps)
-        + _correction(qf)
-        - _correction(ps + qf)
-        + (ps - 0.5) * ew("log", ps / (ps + qf))
-        + qf * ew("log_plus_one", -(ps / (ps + qf)))
+        + _correction(safe(p, large_p, 10.0))
+        + corrections
+        + (pf - 0.5) * ew("log", part)
+        + qf * rest
     )
-    one = (
-        gammaln_p
-        + _correction(qf)
-        - _correction(pm + qf)
-        + pm
-        - pm * ew("log", pm + qf)
-        + (qf - 0.5) * ew("log_plus_one", -(pm / (pm + qf)))
-    )
+    one = gammaln_p + corrections + pf - pf * ew("log", sum_) + (qf - 0.5) * rest
     none = gammaln_p + _gammaln(q) - _gammaln(p + q)
     out = select(large_q, select(large_p, both, select(far, one, none)), none)
     limit = select(compare(p, 0.0, "GT"), -math.inf, math.inf)
@@ -409,7 +395,8 @@ def _slope(f: Callable[..., Tensor], which: int, times: int) -> Callable[..., Te
         def along(v: Tensor) -> Tensor:
             return below(*args[:which], v, *args[which + 1 :])
 
-        return jvp(along, (args[which],), (number(1, args[which]),))[1]
+        with short_results(False):  # loops end when the value is there, which is before its slope
+            return jvp(along, (args[which],), (number(1, args[which]),))[1]
 
     return derivative
 
@@ -510,22 +497,30 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
     return ew("exponential", select(large, exact, direct))
 
 
-def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
-    """P(a, x) by its power series."""
+def _gamma_series(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
+    """P(a, x) over the density by its power series, where `some`."""
+    least = (_SHORT_EPS if is_short() else _EPS) * 2.0**-6
+
+    def step(n: Tensor, term: Tensor, total: Tensor) -> list[Tensor]:
+        term = term * x / (n + 1.0)
+        return [n + 1.0, term, total + term]
+
     _, _, total = iterate(
-        [a, number(1, a), number(1, a)],
-        lambda n, term, total: compare(term, total * (_EPS * 2.0**-6), "GT"),
-        lambda n, term, total: [n + 1.0, term * x / (n + 1.0), total + term * x / (n + 1.0)],
+        [a, select(some, number(1, a), 0.0), number(1, a)],
+        lambda n, term, total: compare(term, total * least, "GT"),
+        step,
         5000,
+        _TOGETHER,
     )
-    return total * _density(a, x)
+    return total
 
 
-def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
-    """Q(a, x) by Legendre's continued fraction, with Lentz's method."""
+def _gamma_fraction(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
+    """Q(a, x) over a times the density by Legendre's continued fraction, with Lentz's method, where `some`."""
     b = x + 1.0 - a
     # At an integer a the fraction ends early, but its derivative by a does not.
-    least = 100.0 / x + 3.0 * ew("sqrt", a) + 20.0
+    least = number(0, a) if is_short() else select(some, 100.0 / x + 3.0 * ew("sqrt", a) + 20.0, 0.0)
+    eps = _SHORT_EPS if is_short() else _EPS
     tiny = 1e-300
     start = 1.0 / b
 
@@ -540,12 +535,13 @@ def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
         return [i, b, c, d, h * (d * c), ew("abs", d * c - 1.0)]
 
     state = iterate(
-        [number(0, a), b, number(1 / tiny, a), start, start, number(1, a)],
-        lambda i, b, c, d, h, change: ew("or", compare(change, _EPS, "GT"), compare(i, least, "LT")),
+        [number(0, a), b, number(1 / tiny, a), start, start, select(some, number(1, a), 0.0)],
+        lambda i, b, c, d, h, change: ew("or", compare(change, eps, "GT"), compare(i, least, "LT")),
         step,
         5000,
+        _TOGETHER,
     )
-    return state[4] * _density(a, x) * a
+    return state[4]
 
 
 def _gamma_quadrature(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -575,12 +571,23 @@ def _both_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     ok = ew("and", ew("and", compare(a, 0.0, "GT"), compare(x, 0.0, "GT")), compare(x, math.inf, "LT"))
     ok = ew("and", ok, compare(a, math.inf, "LT"))
     large = ew("and", ok, compare(a, 1000.0, "GT"))
-    below = ew("or", compare(x, a + 1.0, "LT"), compare(x, 1.0, "LT"))
+    # In short the series has digits enough for a complement of some hundredths, too.
+    bound = a + 1.0 + 2.0 * ew("minimum", a, 2.0) if is_short() else a + 1.0
+    below = ew("or", compare(x, bound, "LT"), compare(x, 1.0, "LT"))
     plain = ew("and", ok, ew("not", large))
     lower, upper = ew("and", plain, below), ew("and", plain, ew("not", below))
-    p = _gamma_series(safe(a, lower, 1.0), safe(x, lower, 0.5))
-    q = _gamma_fraction(safe(a, upper, 1.0), safe(x, upper, 3.0))
-    lp, lq = _gamma_quadrature(safe(a, large, 1e4), safe(x, large, 1e4))
+    density = _density(safe(a, plain, 1.0), safe(x, plain, 0.5))
+    p = density * _gamma_series(lower, safe(a, lower, 1.0), safe(x, lower, 0.5))
+    a_ = safe(a, upper, 1.0)
+    q = density * a_ * _gamma_fraction(upper, a_, safe(x, upper, 3.0))
+    # A loop of one step at most: the quadrature is dear, and seldom needed. What depends on `done` stays in it.
+    al, xl = safe(a, large, 1e4), safe(x, large, 1e4)
+    lp, lq, _ = iterate(
+        [number(0, a)] * 3,
+        lambda p, q, done: ew("and", large, compare(done, 0.0, "EQ")),
+        lambda p, q, done: [*_gamma_quadrature(al + done, xl + done), number(1, a)],
+        1,
+    )
     p_out = select(large, lp, select(lower, p, 1.0 - q))
     q_out = select(large, lq, select(lower, 1.0 - p, q))
     zero_a = ew("and", compare(a, 0.0, "EQ"), compare(x, 0.0, "GT"))
@@ -665,7 +672,8 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
     first = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
     # At an integer b the fraction ends early, but its derivatives do not.
-    least = 30.0 + 4.0 * ew("sqrt", ew("maximum", a, b))
+    least = number(0, a) if is_short() else 30.0 + 4.0 * ew("sqrt", ew("maximum", a, b))
+    eps = _SHORT_EPS if is_short() else _EPS
 
     def step(m: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
         m = m + 1.0
@@ -681,9 +689,10 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
     state = iterate(
         [number(0, x), number(1, x), first, first, number(1, x)],
-        lambda m, c, d, h, change: ew("or", compare(change, _EPS, "GT"), compare(m, least, "LT")),
+        lambda m, c, d, h, change: ew("or", compare(change, eps, "GT"), compare(m, least, "LT")),
         step,
         10000,
+        _TOGETHER // 2,
     )
     front = a * ew("log", x) + b * ew("log_plus_one", -x) - _betaln(a, b)
     return ew("exponential", front) * state[3] / a

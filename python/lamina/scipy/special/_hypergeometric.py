@@ -15,8 +15,8 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina._tensor import astype, numpy, to_tensor
-from lamina.numpy._common import broadcast_all, compare, ew, iterate, promote_inexact, select
-from lamina.scipy.special._common import differentiable, in_float64, number, safe
+from lamina.numpy._common import broadcast_all, compare, iterate, promote_inexact, select
+from lamina.scipy.special._common import differentiable, ew, in_float64, number, safe
 from lamina.scipy.special._gamma import gamma as _gamma
 
 _EPS = 2.0**-54

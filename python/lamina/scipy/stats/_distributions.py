@@ -13,12 +13,12 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
-from lamina.numpy._common import compare, ew, iterate, select
+from lamina.numpy._common import compare, iterate, select
 from lamina.scipy.special import _bessel as bessel
 from lamina.scipy.special import _convex as convex
 from lamina.scipy.special import _error as error
 from lamina.scipy.special import _gamma as gammas
-from lamina.scipy.special._common import in_float64, number, safe
+from lamina.scipy.special._common import ew, in_float64, is_short, number, safe
 
 _Function = Callable[..., Tensor]
 
@@ -36,7 +36,9 @@ def _log1p(x: Tensor) -> Tensor:
 
 
 def _log1p_square(x: Tensor) -> Tensor:
-    """log(1 + x^2), also where the square leaves float64."""
+    """log(1 + x^2), also where the square leaves float64, as that of no narrower number does."""
+    if is_short():
+        return _log1p(ew("multiply", x, x))
     size = ew("abs", x)
     far = compare(size, 1e8, "GT")
     near = _log1p(ew("multiply", *[safe(x, ew("not", far), 1.0)] * 2))
