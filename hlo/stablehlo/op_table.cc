@@ -1,4 +1,4 @@
-// All rows by name. An elementwise operation without attributes needs none: its name is our op's.
+// All rows by name. An elementwise operation that needs no attributes has none: its name is our op's.
 #include <memory>
 
 #include "hlo/hash_map.h"
@@ -6,6 +6,7 @@
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/importer.h"
+#include "hlo/stablehlo/plain_op.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
@@ -35,11 +36,10 @@ const Table& custom_calls() {
   });
 }
 
-// Our elementwise op of that name, if its attributes say nothing.
+// Our elementwise op of that name, if it needs no attributes.
 std::optional<Op> plain_op(std::string_view name) {
   const std::optional<Op> op = parse_op(name);
-  if (!op || !op_def(*op).is_elementwise() || !op_def(*op).attrs.empty()) return std::nullopt;
-  return op;
+  return op && is_plain(op_def(*op)) ? op : std::nullopt;
 }
 
 void elementwise(OpReader& r) { r.yield(r.b.make(*plain_op(r.name()), r.ins())); }

@@ -12,6 +12,7 @@
 #include "hlo/regions.h"
 #include "hlo/rules/support.h"
 #include "hlo/stablehlo/elements_text.h"
+#include "hlo/stablehlo/plain_op.h"
 #include "hlo/stablehlo/tree.h"
 
 namespace lamina::hlo::stablehlo {
@@ -281,7 +282,7 @@ class Writer {
     const std::string type = n.num_results() == 1 ? type_text(*n.type()) : "";
     const bool uniform =
         std::all_of(types.begin(), types.end(), [&](const std::string& t) { return t == type; });
-    if (def.is_elementwise() && def.attrs.empty() && uniform && def.arity < 3 && !is_chlo(def.name)) {
+    if (is_plain(def) && uniform && def.arity < 3 && !is_chlo(def.name)) {
       pretty(n, names, operands);
       return absl::OkStatus();
     }
@@ -377,6 +378,7 @@ class Writer {
     }
     for (const AttrSpec& spec : n.def().attrs) {
       const Attr key = spec.attr;
+      if (key == Attr::mantissa_bits) continue;  // of a step in f64: StableHLO has no word for it
       if (key == Attr::shape || key == Attr::dtype) continue;
       if (key == Attr::padding) {
         padding(a, out);

@@ -670,3 +670,12 @@ def test_parameters_that_elements_share():
         got = lm.jit(f)(x, a).numpy()
         np.testing.assert_array_equal(got, lm.jit(lambda v, f=f: f(v, 3.5))(x).numpy())
         np.testing.assert_array_equal(got, lm.jit(f)(x, lnp.full(x.shape, a)).numpy())
+
+
+def test_programs_of_narrow_results_are_written_and_read():
+    """As StableHLO knows their steps: none says how many bits its result is on the way to."""
+    x = lnp.array(RNG.uniform(0.1, 3, 500).astype(np.float32))
+    f = lm.jit(lambda v: special.log_ndtr(v) - special.i0e(v))
+    text = lm.stablehlo.dumps(f.lower(x))
+    assert "stablehlo.log " in text and "mantissa_bits" not in text
+    np.testing.assert_array_max_ulp(lm.stablehlo.loads(text)(x).numpy(), f(x).numpy(), maxulp=1)
