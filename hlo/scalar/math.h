@@ -93,8 +93,8 @@ Scalar erf_inv(Scalar x);
 Scalar lgamma(Scalar x);  // log |gamma(x)|
 Scalar digamma(Scalar x);
 
-// In f64, for results that are rounded to f32 or a narrower type in the end, which an op with mantissa_bits of
-// 23 or fewer stands for: good to about 2^-38 where f32 has the result; beyond it erfc may be 0.
+// In f64, for results that are rounded to f32 or a narrower type in the end, which an op with mantissa_bits
+// of 23 or fewer stands for: good to about 2^-38 where f32 has the result; beyond it erfc may be 0.
 Scalar short_exponential(Scalar x);
 Scalar short_exponential_minus_one(Scalar x);
 Scalar short_logistic(Scalar x);

@@ -214,9 +214,9 @@ bool Along::lanes_fit_registers() const {
   return vectors_ * tree_.size() <= kMostRegisters && vectors_ * kernel_.body.size() <= kMostUnrolled;
 }
 
-// Whether there is code for two rows at a time. Extremes wait for their comparisons and gain nothing.
+// Whether there is code for two rows at a time.
 bool Along::pairs_rows() const {
-  return is_peeled() && kernel_.parallel_rank > 0 && !choice_ && !tree_.is_extreme();
+  return is_peeled() && kernel_.parallel_rank > 0 && !choice_;
 }
 
 Row Along::row_of(const Values& indices) {

@@ -29,7 +29,7 @@ inline constexpr size_t kLongBody = 24;
 inline constexpr int64_t kTurnedColumns = 64, kMostTurnedRow = 32;
 
 // Results of so many bytes are not in any cache when they are read, nor what they displace.
-inline constexpr int64_t kStreamedBytes = int64_t{32} << 20;
+inline constexpr int64_t kStreamedBytes = int64_t{16} << 20;
 
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
