@@ -40,6 +40,15 @@ def is_short() -> bool:
     return _is_short.get()
 
 
+# Steps of a series or fraction between two looks at what they still change.
+TOGETHER = 8
+
+
+def least_change(eps: float) -> float:
+    """The part of a result below which a step of a series changes nothing: `eps`, or what short results leave of it."""
+    return 2.0**-44 if is_short() else eps
+
+
 class short_results:
     """In its block, operations are as exact as results of narrower types need them if `short`."""
 

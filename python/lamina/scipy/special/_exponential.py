@@ -13,10 +13,11 @@ from lamina._core import Tensor
 from lamina._tensor import astype
 from lamina.numpy._common import compare, iterate, select
 from lamina.scipy.special._common import (
+    TOGETHER,
     differentiable,
     ew,
     in_float64,
-    is_short,
+    least_change,
     number,
     of_order,
     polynomial,
@@ -24,18 +25,12 @@ from lamina.scipy.special._common import (
 )
 
 _EULER = 0.57721566490153286
-_EPS, _SHORT_EPS = 2.0**-54, 2.0**-44
-_TOGETHER = 8  # steps of a series or fraction between two looks at what they still change
-
-
-def _least_change() -> float:
-    """The part of a result below which a step changes nothing."""
-    return _SHORT_EPS if is_short() else _EPS
+_EPS = 2.0**-54
 
 
 def _expn_fraction(n: Tensor, x: Tensor) -> Tensor:
     """exp(x) E_n(x) for x > 1 by continued fraction."""
-    first, eps = 1.0 / (x + n), _least_change()
+    first, eps = 1.0 / (x + n), least_change(_EPS)
 
     def step(i: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
         i = i + 1.0
@@ -50,13 +45,13 @@ def _expn_fraction(n: Tensor, x: Tensor) -> Tensor:
         lambda i, b, c, d, h, change: compare(change, eps, "GT"),
         step,
         2000,
-        _TOGETHER,
+        TOGETHER,
     )[4]
 
 
 def _ein(x: Tensor) -> Tensor:
     """The sum of x^k / (k k!) over k = 1, 2, ..."""
-    eps = _least_change()
+    eps = least_change(_EPS)
 
     def step(k: Tensor, power: Tensor, total: Tensor) -> list[Tensor]:
         k = k + 1.0
@@ -68,7 +63,7 @@ def _ein(x: Tensor) -> Tensor:
         lambda k, power, total: compare(ew("abs", power), ew("abs", total) * eps, "GT"),
         step,
         400,
-        _TOGETHER,
+        TOGETHER,
     )[2]
 
 

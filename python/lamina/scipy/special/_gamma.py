@@ -20,12 +20,14 @@ from lamina.numpy import _elementwise as np_
 from lamina.numpy._common import compare, default_float, iterate, select
 from lamina.scipy.special import _complex
 from lamina.scipy.special._common import (
+    TOGETHER,
     Differentiable,
     differentiable,
     ew,
     in_float64,
     in_own_type,
     is_short,
+    least_change,
     number,
     of_order,
     polynomial,
@@ -38,8 +40,7 @@ _HALF_LOG_TWO_PI = 0.9189385332046727
 # B_2k / (2k (2k - 1)), k = 10 ... 1
 _STIRLING = [-174611 / 125400, 43867 / 244188, -3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188]
 _STIRLING += [-1 / 1680, 1 / 1260, -1 / 360, 1 / 12]
-_EPS, _SHORT_EPS = 2.0**-53, 2.0**-44
-_TOGETHER = 8  # steps of a series or fraction between two looks at what they still change
+_EPS = 2.0**-53
 
 
 def _gammaln(x: Tensor) -> Tensor:
@@ -499,7 +500,7 @@ def _density(a: Tensor, x: Tensor) -> Tensor:
 
 def _gamma_series(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
     """P(a, x) over the density by its power series, where `some`."""
-    least = (_SHORT_EPS if is_short() else _EPS) * 2.0**-6
+    least = least_change(_EPS) * 2.0**-6
 
     def step(n: Tensor, term: Tensor, total: Tensor) -> list[Tensor]:
         term = term * x / (n + 1.0)
@@ -510,7 +511,7 @@ def _gamma_series(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
         lambda n, term, total: compare(term, total * least, "GT"),
         step,
         5000,
-        _TOGETHER,
+        TOGETHER,
     )
     return total
 
@@ -520,7 +521,7 @@ def _gamma_fraction(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
     b = x + 1.0 - a
     # At an integer a the fraction ends early, but its derivative by a does not.
     least = number(0, a) if is_short() else select(some, 100.0 / x + 3.0 * ew("sqrt", a) + 20.0, 0.0)
-    eps = _SHORT_EPS if is_short() else _EPS
+    eps = least_change(_EPS)
     tiny = 1e-300
     start = 1.0 / b
 
@@ -539,7 +540,7 @@ def _gamma_fraction(some: Tensor, a: Tensor, x: Tensor) -> Tensor:
         lambda i, b, c, d, h, change: ew("or", compare(change, eps, "GT"), compare(i, least, "LT")),
         step,
         5000,
-        _TOGETHER,
+        TOGETHER,
     )
     return state[4]
 
@@ -673,7 +674,7 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     first = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
     # At an integer b the fraction ends early, but its derivatives do not.
     least = number(0, a) if is_short() else 30.0 + 4.0 * ew("sqrt", ew("maximum", a, b))
-    eps = _SHORT_EPS if is_short() else _EPS
+    eps = least_change(_EPS)
 
     def step(m: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
         m = m + 1.0
@@ -692,7 +693,7 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         lambda m, c, d, h, change: ew("or", compare(change, eps, "GT"), compare(m, least, "LT")),
         step,
         10000,
-        _TOGETHER // 2,
+        TOGETHER // 2,
     )
     front = a * ew("log", x) + b * ew("log_plus_one", -x) - _betaln(a, b)
     return ew("exponential", front) * state[3] / a
