@@ -149,6 +149,13 @@ const GemmKernels<T>& gemm_kernels(hlo::Isa isa) {
     };
     // Each is filled in by code for its own instruction set.
     if (isa == hlo::Isa::kAvx512) {
+      if constexpr (std::is_same_v<T, Int16Pair>) {
+        static const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+        if (has_vnni) {
+          static const GemmKernels<T> vnni = with(add_avx512_vnni_tiles);
+          return vnni;
+        }
+      }
       static const GemmKernels<T> avx512 = with(add_avx512_tiles);
       return avx512;
     }

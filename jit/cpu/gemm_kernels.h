@@ -119,6 +119,7 @@ const GemmKernels<float>& gemm_kernels_avx2_f32();
 const GemmKernels<double>& gemm_kernels_avx2_f64();
 // Tiles and `transpose` alone.
 void add_avx512_tiles(GemmKernels<Int16Pair>& kernels);
+void add_avx512_vnni_tiles(GemmKernels<Int16Pair>& kernels);
 void add_avx512_tiles(GemmKernels<uint32_t>& kernels);
 void add_avx2_tiles(GemmKernels<Int16Pair>& kernels);
 void add_avx2_tiles(GemmKernels<uint32_t>& kernels);

@@ -10,6 +10,7 @@
 
 #include "hlo/half.h"
 #include "hlo/type_error.h"
+#include "jit/cpu/gemm_kernels.h"
 #include "tests/jit/kernel_testing.h"
 
 using namespace lamina;
@@ -126,6 +127,33 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
     const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
     check_dot(pools, in, in, s, a.data(), b.data());
   }
+}
+
+TEST_CASE("tiles of 16-bit pairs add the same with and without an instruction of their own") {
+  if (hlo::best_isa() != hlo::Isa::kAvx512) return;
+  jit::GemmKernels<jit::Int16Pair> plain{}, chosen = jit::gemm_kernels<jit::Int16Pair>(hlo::Isa::kAvx512);
+  jit::add_avx512_tiles(plain);
+  REQUIRE(chosen.max_rows == plain.max_rows);
+  REQUIRE(chosen.lanes == plain.lanes);
+  std::mt19937_64 rng(10);
+  constexpr int64_t kTerms = 37;
+  for (int rows = 1; rows <= plain.max_rows; ++rows)
+    for (int64_t n = 1; n <= plain.lanes * plain.max_vecs; ++n)
+      for (const bool first : {false, true}) {
+        // -32768 twice in both is the one sum of two products that 32 bits do not hold.
+        const auto random_pairs = [&](int64_t count) {
+          std::vector<jit::Int16Pair> pairs(static_cast<size_t>(count));
+          for (jit::Int16Pair& x : pairs)
+            x = static_cast<jit::Int16Pair>(rng() % 8 == 0 ? 0x80008000U : static_cast<uint32_t>(rng()));
+          return pairs;
+        };
+        const auto a = random_pairs(kTerms * rows), b = random_pairs(kTerms * n);
+        auto expected = random_pairs(rows * n), actual = expected;
+        const int64_t vec = (n - 1) / plain.lanes;
+        plain.tile[rows - 1][vec](kTerms, a.data(), b.data(), n, expected.data(), n, n, first);
+        chosen.tile[rows - 1][vec](kTerms, a.data(), b.data(), n, actual.data(), n, n, first);
+        if (expected != actual) FAIL(rows << " rows of " << n << ", first " << first);
+      }
 }
 
 TEST_CASE("large dots of transposed factors") {
