@@ -101,9 +101,9 @@ void check_rows(DType t, int64_t rows, int64_t columns) {
             Schedule{ReduceForm::kAcrossParallel, true}}) {
         INFO("target " << cpu << ", " << rows << " x " << columns << ", largest " << largest << ", "
                        << to_string(schedule));
-        auto compiled = generator(cpu).compile(to_string(kernel), schedule);
+        const auto compiled = compiled_entry(kernel, schedule, cpu);
         if (!compiled.ok()) FAIL(compiled.status().message());
-        const auto got = run(compiled->entry());
+        const auto got = run(*compiled);
         CHECK(got.second == expected.second);
         for (int64_t r = 0; r < rows; ++r)
           CHECK(same_element(t, reinterpret_cast<const char*>(&got.first[r]),

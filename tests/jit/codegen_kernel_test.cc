@@ -25,10 +25,10 @@ void check_tiers(const Case& c) {
   const KernelInterpreter interpreter(c.kernel);
   const Memory expected = run_case(c, Guard::kEnd, [&](auto... a) { return interpreter.run(a...); });
   for (const char* cpu : {"", kLeastCpu}) {
-    auto compiled = generator(cpu).compile(to_string(c.kernel), c.schedule);
+    const auto compiled = compiled_entry(c.kernel, c.schedule, cpu);
     if (!compiled.ok()) FAIL(compiled.status().message());
     for (Guard guard : {Guard::kBegin, Guard::kEnd}) {
-      const Memory got = run_case(c, guard, compiled->entry());
+      const Memory got = run_case(c, guard, *compiled);
       INFO("target " << cpu);
       CHECK(same_memory(c, expected, got));
     }
@@ -119,9 +119,9 @@ void check_sum(DType t, int64_t rows, int64_t columns) {
         if (tier == 0) {
           REQUIRE(interpret_kernel(kernel, buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         } else {
-          auto compiled = generator(tier == 1 ? "" : kLeastCpu).compile(to_string(kernel), {form});
+          const auto compiled = compiled_entry(kernel, {form}, tier == 1 ? "" : kLeastCpu);
           if (!compiled.ok()) FAIL(compiled.status().message());
-          REQUIRE(compiled->entry()(buffers, args, 0, 1, 0, outputs, &cancel) == 0);
+          REQUIRE((*compiled)(buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         }
         REQUIRE(std::memcmp(got.data(), expected.data(), outputs * sizeof(T)) == 0);
       }
@@ -263,12 +263,12 @@ void check_cut(const Case& c, std::mt19937_64& rng) {
   CHECK(same_memory(
       c, expected,
       cut([&](auto... a) { return chunks.run(a...); }, [&](auto... a) { return rest.run(a...); })));
-  const auto chunk_code = generator().compile(to_string(split->chunks.kernel), c.schedule);
-  const auto rest_code = generator().compile(to_string(split->rest.kernel),
-                                             favoured_schedule(split->rest.kernel, split->rest.args));
+  const auto chunk_code = compiled_entry(split->chunks.kernel, c.schedule);
+  const auto rest_code =
+      compiled_entry(split->rest.kernel, favoured_schedule(split->rest.kernel, split->rest.args));
   REQUIRE(chunk_code.ok());
   REQUIRE(rest_code.ok());
-  CHECK(same_memory(c, expected, cut(chunk_code->entry(), rest_code->entry())));
+  CHECK(same_memory(c, expected, cut(*chunk_code, *rest_code)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <random>
@@ -38,6 +39,22 @@ inline constexpr const char* kLeastCpu = "x86-64-v3";
 #else
 inline constexpr const char* kLeastCpu = "generic";
 #endif
+
+// Machine code of a kernel for one of these targets, valid until many others were asked for. Most cases of a
+// test differ in extents and strides alone, which are arguments of one kernel: it is compiled once for them.
+inline absl::StatusOr<KernelEntry> compiled_entry(const LoopKernel& kernel, const Schedule& schedule = {},
+                                                  const std::string& cpu = "") {
+  constexpr size_t kKept = 64;
+  static auto* kept = new std::deque<std::pair<std::string, CompiledKernel>>();
+  const std::string text = to_string(kernel), key = cpu + "\n" + to_string(schedule) + "\n" + text;
+  for (const auto& [known, code] : *kept)
+    if (known == key) return code.entry();
+  absl::StatusOr<CompiledKernel> made = generator(cpu).compile(text, schedule);
+  if (!made.ok()) return made.status();
+  if (kept->size() == kKept) kept->pop_front();
+  kept->emplace_back(key, *std::move(made));
+  return kept->back().second.entry();
+}
 
 // Whether print and parse are inverse for this kernel, byte for byte.
 inline bool reads_back(const LoopKernel& kernel) {
