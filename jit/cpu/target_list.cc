@@ -20,18 +20,20 @@ constexpr int64_t kLooked = 64;
 
 enum class Inside : uint8_t { kNone, kSome, kAll };
 
-// How many of them are in [first, last), where none is negative; kSome: perhaps.
+// How many of them are in [first, last), where none is negative; kSome: perhaps. By differences, whose signs
+// tell: compilers take comparisons of the widest vectors apart number by number.
 template <int kWords>
 Inside inside(const int32_t* targets, int64_t n, int32_t first, int32_t last) {
   constexpr int kLanes = 2 * kWords;
-  using Vec = typename hlo::VectorOf<int32_t, kLanes>::Type;
-  const auto any = [](const Vec& lanes) {
-    std::array<int64_t, kWords> words;
+  using Vec = typename hlo::VectorOf<uint32_t, kLanes>::Type;
+  const auto any_sign = [](const Vec& lanes) {
+    std::array<uint64_t, kWords> words;
     std::memcpy(words.data(), &lanes, sizeof(lanes));
-    int64_t any = 0;
-    for (const int64_t w : words) any |= w;
-    return any != 0;
+    uint64_t any = 0;
+    for (const uint64_t w : words) any |= w;
+    return (any & 0x8000'0000'8000'0000) != 0;
   };
+  const auto from = static_cast<uint32_t>(first), most = static_cast<uint32_t>(last) - 1;
   bool all = true, none = true;
   int64_t i = 0;
   for (; i + kLooked <= n && (all || none); i += kLooked) {
@@ -39,13 +41,13 @@ Inside inside(const int32_t* targets, int64_t n, int32_t first, int32_t last) {
     for (int k = 0; k < kLooked; k += kLanes) {
       Vec at;
       std::memcpy(&at, targets + i + k, sizeof(at));
-      const Vec is = (at >= first) & (at < last);
-      in |= is;
-      out |= ~is;
+      const Vec outside = at | (at - from) | (most - at);
+      in |= ~outside;
+      out |= outside;
       negative |= at;
     }
-    all &= !any(out);
-    none &= !any(in | (negative < 0));
+    all &= !any_sign(out);
+    none &= !any_sign(in | negative);
   }
   for (; i < n && (all || none); ++i) {
     const bool is = targets[i] >= first && targets[i] < last;
