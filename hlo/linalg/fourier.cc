@@ -115,30 +115,29 @@ class Plan {
     if (columns_ > 1) {
       along_columns_ = rounds_of<X>(columns_);
       blocks_ = blocks_of(columns_);
-      fine_.resize(static_cast<size_t>(2 * kLanes * rows_));
+      fine_.resize(static_cast<size_t>(rows_));
       for (int64_t k = 0; k < rows_; ++k) {
         for (int64_t q = 0; q < blocks_; ++q) coarse_.push_back(rounded_root<X>(k * q * kLanes, length_));
-        for (int64_t l = 0; l < kLanes; ++l) {
-          const Numbers<X> w = rounded_root<X>(k * l, length_);
-          store(w, fine_.data() + 2 * k * kLanes + l);
-        }
+        for (int64_t l = 0; l < kLanes; ++l) store(rounded_root<X>(k * l, length_), fine_[k].re + l);
       }
     }
-    if (columns_ > 1 && leaves_lanes() && std::min(rows_, columns_) >= kLanes / 2 &&
-        length_ <= kLongestTogether)
-      for (int64_t k = 0; k < rows_; ++k)
-        for (int64_t j = 0; j < columns_; ++j) twiddles_.push_back(twiddle(k, j));
-    for (int64_t k = 0; is_real(kind) && k <= length_ / 2; ++k) halves_.push_back(rounded_root<X>(k, n));
+    if (columns_ > 1 && length_ <= kLongestTogether) make_twiddles();
+    together_ = !twiddles_.empty() && leaves_lanes() && std::min(rows_, columns_) >= kLanes / 2;
+    for (int64_t k = 0; is_real(kind) && k <= length_ / 2; ++k) {
+      const Numbers<X> w = rounded_root<X>(k, n);
+      halves_re_.push_back(w.re);
+      halves_im_.push_back(w.im);
+    }
   }
 
   void run_lines(const X* x, X* y, int64_t lines, const EachMatrix& each) const {
     if (columns_ == 1)
-      return in_tasks(blocks_of(lines), each, [&](auto& columns, int64_t block) {
+      return in_tasks(blocks_of(lines), kLanes * length_, each, [&](auto& columns, int64_t block) {
         several_lines(columns, x, y, block * kLanes, lines);
       });
     const int64_t together = lines_together(lines), rest = lines - together;
     if (together > 0)
-      in_tasks(blocks_of(together), each,
+      in_tasks(blocks_of(together), kLanes * length_, each,
                [&](auto& columns, int64_t block) { split_lines(columns, x, y, block * kLanes, together); });
     if (rest > 0) run_apart(x + together * in_step(), y + together * out_step(), rest, each);
   }
@@ -147,21 +146,41 @@ class Plan {
   void run_apart(const X* x, X* y, int64_t lines, const EachMatrix& each) const {
     const bool folds = kind_ == FourierKind::kRealInverse, finishes = kind_ == FourierKind::kReal;
     if (lines >= kManyLines)
-      return in_tasks(lines, each, [&](auto& columns, int64_t line) {
+      return in_tasks(lines, length_, each, [&](auto& columns, int64_t line) {
         constexpr int kWidth = std::remove_reference_t<decltype(columns)>::kWidth;
         const X* from = x + line * in_step();
         X* const to = y + line * out_step();
+        // Of the next line as much at a time as the processor can wait for beside its work.
         const bool asks = line + 1 < lines && length_ <= kLongestTogether;
-        if (asks) ask_for(from + in_step(), in_step());
+        int64_t part = 0;
+        const int64_t parts = blocks_ + blocks_of(rows_) + (folds || finishes);
+        const auto ask = [=, next_x = from + in_step(), next_y = to + out_step(), &part, this] {
+          if (asks) {
+            ask_for_part(next_x, in_step(), part, parts);
+            ask_for_part(next_y, out_step(), part, parts);
+          }
+          ++part;
+        };
         if (folds) {
+          ask();
           X* const folded = columns.line(length_);
           fold_lines<kWidth>(from, folded, 1);
           from = folded;
         }
-        for (int64_t q = 0; q < blocks_; ++q) first_half(columns, from, to, q);
-        if (asks) ask_for(to + out_step(), out_step());
-        for (int64_t q = 0; q < blocks_of(rows_); ++q) second_half(columns, to, q);
-        if (finishes) finish_lines<kWidth>(to, 1);
+        // Lines of the result do not all begin where a cache line does.
+        X* const made = finishes && length_ <= kLongestTogether ? columns.line(length_) : to;
+        for (int64_t q = 0; q < blocks_; ++q) {
+          ask();
+          first_half(columns, from, made, q);
+        }
+        for (int64_t q = 0; q < blocks_of(rows_); ++q) {
+          ask();
+          second_half(columns, made, q);
+        }
+        if (finishes) {
+          ask();
+          finish_lines<kWidth>(made, to, 1);
+        }
       });
     std::vector<X> folded(static_cast<size_t>(folds ? 2 * length_ : 0));
     for (int64_t line = 0; line < lines; ++line) {
@@ -171,9 +190,11 @@ class Plan {
         with_vectors_of<X>([&]<int N>() { fold_lines<N>(from, folded.data(), 1); });
         from = folded.data();
       }
-      in_tasks(blocks_, each, [&](auto& columns, int64_t q) { first_half(columns, from, to, q); });
-      in_tasks(blocks_of(rows_), each, [&](auto& columns, int64_t q) { second_half(columns, to, q); });
-      if (finishes) with_vectors_of<X>([&]<int N>() { finish_lines<N>(to, 1); });
+      in_tasks(blocks_, kLanes * rows_, each,
+               [&](auto& columns, int64_t q) { first_half(columns, from, to, q); });
+      in_tasks(blocks_of(rows_), kLanes * columns_, each,
+               [&](auto& columns, int64_t q) { second_half(columns, to, q); });
+      if (finishes) with_vectors_of<X>([&]<int N>() { finish_lines<N>(to, to, 1); });
     }
   }
 
@@ -181,7 +202,7 @@ class Plan {
   void run_columns(const X* x, X* y, int64_t width, int64_t matrices, const EachMatrix& each) const {
     constexpr int64_t kTogether = kNeighbours * kLanes;
     const int64_t groups = (width + kTogether - 1) / kTogether;
-    in_tasks(matrices * groups, each, [&](auto& columns, int64_t group) {
+    in_tasks(matrices * groups, kTogether * length_, each, [&](auto& columns, int64_t group) {
       const int64_t matrix = group / groups * length_ * width, begin = group % groups * kTogether;
       const int64_t end = std::min(begin + kTogether, width);
       const auto for_blocks = [&](const auto& f) {
@@ -211,6 +232,8 @@ class Plan {
   static constexpr int64_t kLanes = kSideBySide<X>;
   static constexpr int64_t kManyLines = 8;  // which are work for all threads
   static constexpr int64_t kMostTasks = 32;
+  // Numbers of a task: it takes memory of its own.
+  static constexpr int64_t kLeastTask = 4096;
   template <int N>
   static constexpr int kDoubles = Columns<X, N>::kDoubles;
   // Blocks of columns whose rows are read one after the other: they lie in the same pages of memory.
@@ -220,7 +243,7 @@ class Plan {
 
   // How many of the first lines are transformed side by side: the others leave most lanes without work.
   int64_t lines_together(int64_t lines) const {
-    if (twiddles_.empty()) return 0;
+    if (!together_) return 0;
     return lines % kLanes * 2 >= kLanes ? lines : lines - lines % kLanes;
   }
 
@@ -254,17 +277,32 @@ class Plan {
   X scale() const { return is_inverse() ? X{1} / static_cast<X>(length_) : X{1}; }
 
   Numbers<X> twiddle(int64_t row, int64_t column) const {
-    const Numbers<X> w = coarse_[row * blocks_ + column / kLanes];
+    const int64_t q = column / kLanes, l = column % kLanes;
     Numbers<X> x;
-    load(fine_.data() + 2 * row * kLanes + column % kLanes, x);
+    if (!twiddles_.empty()) {
+      load(twiddles_[q * rows_ + row].re + l, x);
+      return x;
+    }
+    const Numbers<X> w = coarse_[row * blocks_ + q];
+    load(fine_[row].re + l, x);
     turn(x, w.re, w.im);
     return x;
   }
+  void make_twiddles() {
+    std::vector<RootsBeside<X>> made(static_cast<size_t>(blocks_ * rows_));
+    for (int64_t q = 0; q < blocks_; ++q)
+      for (int64_t k = 0; k < rows_; ++k)
+        for (int64_t l = 0; l < kLanes; ++l) store(twiddle(k, q * kLanes + l), made[q * rows_ + k].re + l);
+    twiddles_ = std::move(made);
+  }
+  Numbers<X> half_root(int64_t k) const { return {halves_re_[k], halves_im_[k]}; }
 
-  // work(columns, i) for each i below the count, in a few tasks, each of which has memory of its own.
+  // work(columns, i) for each i below the count, which is on so many numbers, in a few tasks, each of which
+  // has memory of its own.
   template <typename F>
-  void in_tasks(int64_t count, const EachMatrix& each, const F& work) const {
-    const int64_t tasks = std::min(count, kMostTasks);
+  void in_tasks(int64_t count, int64_t numbers, const EachMatrix& each, const F& work) const {
+    const int64_t worth = std::max<int64_t>(count * numbers / kLeastTask, 1);
+    const int64_t tasks = std::min({count, kMostTasks, worth});
     each(tasks, [&](int64_t task) {
       with_vectors_of<X>([&]<int N>() {
         Columns<X, N> columns(std::max(rows_, columns_), is_inverse());
@@ -273,31 +311,40 @@ class Plan {
     });
   }
 
-  // f(x[k], x[j], w^(k / 2)) leaves y[k] and y[j], for all k + j = length; by vectors of N numbers.
+  // f(x[k], x[j], w^(k / 2)) leaves y[k] and y[j], for all k + j = length; by vectors of N numbers, and of
+  // fewer where fewer are left.
   template <int N, typename F>
   LAMINA_INLINE void for_pairs(const X* x, X* y, const F& f) const {
-    using V = typename VectorOf<X, N>::Type;
-    constexpr auto kPlaces = std::make_integer_sequence<int, N>();
-    int64_t k = 1, j = length_ - 1;
-    for (; k + N < j - N + 2; k += N, j -= N) {
-      Numbers<V> front, back, w;
-      load_interleaved(x + 2 * k, front, kPlaces);
-      load_interleaved(x + 2 * (j - N + 1), back, kPlaces);
-      load_interleaved(&halves_[k].re, w, kPlaces);
-      reverse(back, kPlaces);
-      f(front, back, w);
-      reverse(back, kPlaces);
-      store_interleaved(front, y + 2 * k, kPlaces);
-      store_interleaved(back, y + 2 * (j - N + 1), kPlaces);
-    }
-    for (; k <= j; ++k, --j) {
+    int64_t k = pairs_by<N>(x, y, 1, f);
+    for (int64_t j = length_ - k; k <= j; ++k, --j) {
       Numbers<X> front{x[2 * k], x[2 * k + 1]}, back{x[2 * j], x[2 * j + 1]};
-      f(front, back, Numbers<X>{halves_[k].re, halves_[k].im});
+      f(front, back, half_root(k));
       y[2 * j] = back.re;
       y[2 * j + 1] = back.im;
       y[2 * k] = front.re;
       y[2 * k + 1] = front.im;
     }
+  }
+  // From k on; returns the first one that is left.
+  template <int N, typename F>
+  LAMINA_INLINE int64_t pairs_by(const X* x, X* y, int64_t k, const F& f) const {
+    using V = typename VectorOf<X, N>::Type;
+    constexpr auto kPlaces = std::make_integer_sequence<int, N>();
+    // At the end they may have the middle number in common, which the first of them tells.
+    for (int64_t j; j = length_ - k - (N - 1), k + N - 1 <= j; k += N) {
+      Numbers<V> front, back, w;
+      load_interleaved(x + 2 * k, front, kPlaces);
+      load_interleaved<true>(x + 2 * j, back, kPlaces);
+      get(&halves_re_[k], w.re);
+      get(&halves_im_[k], w.im);
+      f(front, back, w);
+      store_interleaved<true>(back, y + 2 * j, kPlaces);
+      store_interleaved(front, y + 2 * k, kPlaces);
+    }
+    if constexpr (N * sizeof(X) > 16)
+      return pairs_by<N / 2>(x, y, k, f);
+    else
+      return k;
   }
 
   // The complex line that the half spectrum `x` stands for.
@@ -327,14 +374,14 @@ class Plan {
     turn(odd, w.re, w.im);
   }
 
-  // The spectrum of a real line from that of its pairs of numbers, in place.
+  // The spectrum of a real line from that of its pairs of numbers, perhaps in place.
   template <int N>
-  LAMINA_INLINE void finish_real(X* y) const {
-    const X re = y[0], im = y[1];
+  LAMINA_INLINE void finish_real(const X* x, X* y) const {
+    const X re = x[0], im = x[1];
     y[0] = re + im;
     y[2 * length_] = re - im;
     y[1] = y[2 * length_ + 1] = 0;
-    for_pairs<N>(y, y, [](auto& front, auto& back, const auto& w) {
+    for_pairs<N>(x, y, [](auto& front, auto& back, const auto& w) {
       std::remove_cvref_t<decltype(front)> even, odd;
       unfold(front, back, w, even, odd);
       front = {even.re + odd.re, even.im + odd.im};
@@ -349,9 +396,9 @@ class Plan {
     });
   }
   template <int N>
-  void finish_lines(X* y, int64_t lines) const {
+  void finish_lines(const X* x, X* y, int64_t lines) const {
     compiled_apart<kDoubles<N>>([&] {
-      for (int64_t l = 0; l < lines; ++l) finish_real<N>(y + l * out_step());
+      for (int64_t l = 0; l < lines; ++l) finish_real<N>(x + l * out_step(), y + l * out_step());
     });
   }
 
@@ -374,7 +421,7 @@ class Plan {
     some_lines<C>(x, y, first, lines, [&](const X* from, int64_t step, X* to, int64_t lanes) {
       columns.load({from, step, 1}, lanes, rows_, along_rows_);
       columns.store_scaled({to, out_step() / 2, 1}, lanes, rows_, scale());
-      if (kind_ == FourierKind::kReal) finish_lines<C::kWidth>(to, lanes);
+      if (kind_ == FourierKind::kReal) finish_lines<C::kWidth>(to, to, lanes);
     });
   }
 
@@ -391,7 +438,7 @@ class Plan {
           const Rows<X> part = columns.part(i);
           columns.run(along_rows_, part, part);
           for (int64_t k = 0; k < rows_; ++k) {
-            const Numbers<X> w = twiddles_[k * columns_ + j + i];
+            const Numbers<X> w = twiddle(k, j + i);
             for (int64_t l = 0; l < kLanes; l += C::kWidth) {
               Numbers<typename C::V> x;
               load(part.at(k, l), x);
@@ -427,10 +474,10 @@ class Plan {
             load(columns.line_row(k).at(j, l), x);
             load(columns.line_row(row).at(column < columns_ ? column : 0, l), y);
             if (place <= opposite) {
-              unfold(x, y, halves_[place], even, odd);
+              unfold(x, y, half_root(place), even, odd);
               x = {even.re + odd.re, even.im + odd.im};
             } else {
-              unfold(y, x, halves_[opposite], even, odd);
+              unfold(y, x, half_root(opposite), even, odd);
               x = {even.re - odd.re, odd.im - even.im};
             }
           });
@@ -450,11 +497,12 @@ class Plan {
   template <typename C>
   LAMINA_INLINE void first_half(C& columns, const X* x, X* y, int64_t q) const {
     const int64_t first = q * kLanes, lanes = std::min(kLanes, columns_ - first);
+    const RootsBeside<X>* const roots = twiddles_.empty() ? fine_.data() : &twiddles_[q * rows_];
     columns.load({x + 2 * first, 1, columns_}, lanes, rows_, along_rows_);
     columns.store({y + 2 * first * rows_, rows_, 1}, lanes, rows_, [&](auto& x, int64_t r, int64_t l) {
       auto w = x;
-      load(fine_.data() + 2 * r * kLanes + l, w);
-      turn(w, coarse_[r * blocks_ + q].re, coarse_[r * blocks_ + q].im);
+      load(roots[r].re + l, w);
+      if (twiddles_.empty()) turn(w, coarse_[r * blocks_ + q].re, coarse_[r * blocks_ + q].im);
       turn(x, w.re, w.im);
     });
   }
@@ -471,13 +519,13 @@ class Plan {
   int64_t length_, rows_, columns_ = 1;  // of complex numbers; one column: the line is one transform
   int64_t blocks_ = 0;                   // of columns
   Rounds<X> along_rows_, along_columns_;
-  // w^(k (q kLanes + l)) for row k and lane l of block q: the roots of [k][q] and of [k][l], these as in
-  // Rows.
+  // w^(k (q kLanes + l)) for row k and lane l of block q: the roots of [k][q] and of [k][l].
   std::vector<Numbers<X>> coarse_;
-  std::vector<X> fine_;
-  // For row k and column j at k * columns_ + j, of lines that may be side by side.
-  std::vector<Numbers<X>> twiddles_;
-  std::vector<Numbers<X>> halves_;  // of real transforms: w^(k / 2)
+  std::vector<RootsBeside<X>> fine_;
+  // Their products at [q][k], of lines that are not long.
+  std::vector<RootsBeside<X>> twiddles_;
+  bool together_ = false;                 // whether lines may be side by side
+  std::vector<X> halves_re_, halves_im_;  // of real transforms: w^(k / 2)
 };
 
 #undef LAMINA_INLINE

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "hlo/linalg/fourier_passes.h"
 
@@ -30,7 +29,7 @@ class Columns {
   static constexpr int kDoubles = N * static_cast<int>(sizeof(X) / sizeof(float)) / 2;
 
   // `swapped` exchanges real and imaginary parts at the way in and out, which makes a transform the inverse
-  // one.
+  // one. No other is scaled.
   Columns(int64_t most_rows, bool swapped)
       : memory_(std::make_unique_for_overwrite<CacheLine[]>(static_cast<size_t>(4 * most_rows))),
         swapped_(swapped) {
@@ -39,8 +38,9 @@ class Columns {
   }
   // Memory for a line of so many numbers, between the transforms of which columns hold nothing.
   X* line(int64_t length) {
-    line_.resize(static_cast<size_t>(2 * length));
-    return line_.data();
+    if (!line_)
+      line_ = std::make_unique_for_overwrite<CacheLine[]>(static_cast<size_t>(2 * length / kLanes + 1));
+    return reinterpret_cast<X*>(line_.get());
   }
   Columns(const Columns&) = delete;
   Columns& operator=(const Columns&) = delete;
@@ -121,8 +121,7 @@ class Columns {
   LAMINA_INLINE void store_parts(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) {
     store_squares(to, lanes, rows, [&](int64_t i, int64_t r, int64_t l, auto& x) {
       fourier::load(part(i).at(r, l), x);
-      x = {x.re * scale, x.im * scale};
-      if (swapped_) std::swap(x.re, x.im);
+      if (swapped_) x = {x.im * scale, x.re * scale};
     });
   }
 
@@ -135,7 +134,9 @@ class Columns {
       store_columns(to, lanes, rows, finish);
   }
   LAMINA_INLINE void store_scaled(const Interleaved<X>& to, int64_t lanes, int64_t rows, X scale) const {
-    store(to, lanes, rows, [=](auto& x, int64_t, int64_t) { x = {x.re * scale, x.im * scale}; });
+    store(to, lanes, rows, [=, this](auto& x, int64_t, int64_t) {
+      if (swapped_) x = {x.re * scale, x.im * scale};
+    });
   }
 
  private:
@@ -292,8 +293,7 @@ class Columns {
   }
 
   std::unique_ptr<CacheLine[]> memory_;
-  std::vector<X> line_;
-  std::unique_ptr<CacheLine[]> lines_;
+  std::unique_ptr<CacheLine[]> line_, lines_;
   int64_t part_ = 0, line_row_ = 0;
   bool swapped_;
   Rows<X> halves_[2];  // the numbers, and where the next pass puts them

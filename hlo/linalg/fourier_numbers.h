@@ -39,10 +39,11 @@ struct Numbers {
 
 #define LAMINA_INLINE [[gnu::always_inline]] inline
 
-// Has memory on its way to the second cache that is read or written soon.
+// Has memory on its way to the second cache that is read or written soon: one of several parts of it.
 template <typename X>
-LAMINA_INLINE void ask_for(const X* first, int64_t count) {
-  for (int64_t i = 0; i < count; i += kSideBySide<X>) __builtin_prefetch(first + i, 0, 2);
+LAMINA_INLINE void ask_for_part(const X* first, int64_t count, int64_t part, int64_t parts) {
+  const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
+  for (int64_t i = begin; i < end; i += kSideBySide<X>) __builtin_prefetch(first + i, 0, 2);
 }
 
 // A vector, or a number, anywhere in memory. (The compiler copies bytes to an array of vectors by smaller
@@ -85,6 +86,12 @@ LAMINA_INLINE void turn(Numbers<V>& x, const W& re, const W& im) {
   x = {x.re * re - x.im * im, x.re * im + x.im * re};
 }
 
+// The roots that a row of columns beside each other is turned by.
+template <typename X>
+struct alignas(64) RootsBeside {
+  X re[kSideBySide<X>], im[kSideBySide<X>];
+};
+
 // Numbers in memory, interleaved: `lane_step` from column to column and `row_step` from row to row.
 template <typename X>
 struct Interleaved {
@@ -118,63 +125,74 @@ LAMINA_INLINE void join(const X* low, const X* high, V& both, std::integer_seque
   get(high, b);
   both = __builtin_shufflevector(a, b, I...);
 }
-// The real parts of the numbers in half i of a and then of b become half i, and so do the imaginary ones.
-template <typename V, int... I>
+// Place `i` of `count`, or that from the end.
+template <bool kReversed>
+constexpr int place_of(int i, int count) {
+  return kReversed ? count - 1 - i : i;
+}
+// The real parts of the numbers in half i of a and then of b become half i, and so do the imaginary ones;
+// reversed, those of b and then of a, the last ones first.
+template <bool kReversed = false, typename V, int... I>
 LAMINA_INLINE void take_apart_halves(const V& a, const V& b, Numbers<V>& x,
                                      std::integer_sequence<int, I...>) {
   constexpr int kWidth = sizeof...(I), kSize = kWidth / 2;
-  x = {__builtin_shufflevector(a, b, (I / kSize * kSize + 2 * I % kSize + I % kSize * 2 / kSize * kWidth)...),
-       __builtin_shufflevector(a, b,
-                               (I / kSize * kSize + 2 * I % kSize + I % kSize * 2 / kSize * kWidth + 1)...)};
+  const auto real = [](int i) {
+    const int number = place_of<kReversed>(i % kSize, kSize);
+    return i / kSize * kSize + 2 * number % kSize + 2 * number / kSize * kWidth;
+  };
+  x = {__builtin_shufflevector(a, b, (real(I))...), __builtin_shufflevector(a, b, (real(I) + 1)...)};
 }
-template <typename V, int... I>
+template <bool kReversed = false, typename V, int... I>
 LAMINA_INLINE void put_together_halves(const Numbers<V>& x, V& a, V& b, std::integer_sequence<int, I...>) {
   constexpr int kWidth = sizeof...(I), kSize = kWidth / 2;
-  a = __builtin_shufflevector(x.re, x.im, (I / kSize * kSize + I % kSize / 2 + I % 2 * kWidth)...);
-  b = __builtin_shufflevector(x.re, x.im, (I / kSize * kSize + (I % kSize + kSize) / 2 + I % 2 * kWidth)...);
+  const auto part = [](int i, int first) {
+    return i / kSize * kSize + place_of<kReversed>(first + i % kSize / 2, kSize) + i % 2 * kWidth;
+  };
+  a = __builtin_shufflevector(x.re, x.im, (part(I, 0))...);
+  b = __builtin_shufflevector(x.re, x.im, (part(I, kSize / 2))...);
 }
 
-template <typename V, int... I>
+template <bool kReversed = false, typename V, int... I>
 LAMINA_INLINE void take_apart(const V& low, const V& high, Numbers<V>& x, std::integer_sequence<int, I...>) {
-  x = {__builtin_shufflevector(low, high, (2 * I)...), __builtin_shufflevector(low, high, (2 * I + 1)...)};
+  constexpr int kWidth = sizeof...(I);
+  x = {__builtin_shufflevector(low, high, (2 * place_of<kReversed>(I, kWidth))...),
+       __builtin_shufflevector(low, high, (2 * place_of<kReversed>(I, kWidth) + 1)...)};
 }
-template <typename V, int... I>
+template <bool kReversed = false, typename V, int... I>
 LAMINA_INLINE void put_together(const Numbers<V>& x, V& low, V& high, std::integer_sequence<int, I...>) {
   constexpr int kWidth = sizeof...(I);
-  low = __builtin_shufflevector(x.re, x.im, (I / 2 + I % 2 * kWidth)...);
-  high = __builtin_shufflevector(x.re, x.im, ((I + kWidth) / 2 + I % 2 * kWidth)...);
+  low = __builtin_shufflevector(x.re, x.im, (place_of<kReversed>(I / 2, kWidth) + I % 2 * kWidth)...);
+  high = __builtin_shufflevector(x.re, x.im,
+                                 (place_of<kReversed>((I + kWidth) / 2, kWidth) + I % 2 * kWidth)...);
 }
 
-template <typename X, typename V, typename P>
+// Reversed: the number at `from` goes to the last lane.
+template <bool kReversed = false, typename X, typename V, typename P>
 LAMINA_INLINE void load_interleaved(const X* from, Numbers<V>& x, P places) {
   V low, high;
   if constexpr (kHasHalves<V>) {
-    join(from, from + 2 * kHalf<X>, low, places);
-    join(from + kHalf<X>, from + 3 * kHalf<X>, high, places);
-    take_apart_halves(low, high, x, places);
+    constexpr int kFirst = kReversed ? 2 : 0, kLast = 2 - kFirst;
+    join(from + kFirst * kHalf<X>, from + kLast * kHalf<X>, low, places);
+    join(from + (kFirst + 1) * kHalf<X>, from + (kLast + 1) * kHalf<X>, high, places);
+    take_apart_halves<kReversed>(low, high, x, places);
   } else {
     get(from, low);
     get(from + places.size(), high);
-    take_apart(low, high, x, places);
+    take_apart<kReversed>(low, high, x, places);
   }
 }
-template <typename X, typename V, typename P>
+template <bool kReversed = false, typename X, typename V, typename P>
 LAMINA_INLINE void store_interleaved(const Numbers<V>& x, X* to, P places) {
   V low, high;
   if constexpr (kHasHalves<V>) {
-    put_together_halves(x, low, high, places);
+    put_together_halves<kReversed>(x, low, high, places);
     exchange<kHalf<X> / 2>(low, high, places);
   } else {
-    put_together(x, low, high, places);
+    put_together<kReversed>(x, low, high, places);
   }
-  put(low, to);
-  put(high, to + places.size());
-}
-template <typename V, int... I>
-LAMINA_INLINE void reverse(Numbers<V>& x, std::integer_sequence<int, I...>) {
-  constexpr int kLast = sizeof...(I) - 1;
-  x = {__builtin_shufflevector(x.re, x.re, (kLast - I)...),
-       __builtin_shufflevector(x.im, x.im, (kLast - I)...)};
+  constexpr bool kHighFirst = kReversed && kHasHalves<V>;
+  put(kHighFirst ? high : low, to);
+  put(kHighFirst ? low : high, to + places.size());
 }
 
 // Of as many vectors as each holds interleaved numbers.

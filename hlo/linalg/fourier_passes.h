@@ -141,15 +141,16 @@ template <typename X, bool kSwapped>
 struct ToColumns {
   X* first;
   int64_t row_step;
-  X scale;
+  X scale;  // where they are exchanged
 
   static constexpr int64_t kLane = 2;
   int64_t step() const { return 2 * row_step; }
   template <typename V>
   LAMINA_INLINE void give(const Numbers<V>& x, X* to) const {
-    Numbers<V> y{x.re * scale, x.im * scale};
-    if constexpr (kSwapped) y = {y.im, y.re};
-    store_interleaved(y, to, PlacesOf<V, X>());
+    if constexpr (kSwapped)
+      store_interleaved(Numbers<V>{x.im * scale, x.re * scale}, to, PlacesOf<V, X>());
+    else
+      store_interleaved(x, to, PlacesOf<V, X>());
   }
 };
 
