@@ -346,17 +346,24 @@ struct Sort {
   template <typename T, typename K>
   absl::StatusOr<bool> sort_values(int64_t count, State& state) const {
     const int64_t n = count * length;
+    // In the memory of the results, where they lie there side by side.
+    const bool in_place = sizeof(T) == sizeof(K) && state.step == 1 && kept == length;
+    const int64_t apart = in_place ? 0 : n;
     const absl::StatusOr<K*> room =
-        state.keys.of<K>(n + IntegerSort::spare<K>(length, state.context), state.context);
+        state.keys.of<K>(apart + IntegerSort::spare<K>(length, state.context), state.context);
     if (!room.ok()) return room.status();
-    K* const numbers = *room;
+    K* const numbers = in_place ? reinterpret_cast<K*>(state.out[0]) : *room;
+    K* const spare = *room + apart;
     const absl::StatusOr<LineKeys<T, K>> line = encode<T, K>(0, nullptr, n, numbers, state);
     if (!line.ok()) return line.status();
     if (line->code.unordered() || !line->code.distinct()) return false;
     for (int64_t i = 0; i < count; ++i)
-      state.sorter.run(numbers + i * length, numbers + n, length, 0, state.context);
-    decode(line->code, reinterpret_cast<T*>(state.out[0]), count * kept, state,
-           [=](int64_t i) { return numbers[i]; });
+      state.sorter.run(numbers + i * length, spare, length, 0, state.context);
+    T* const to = reinterpret_cast<T*>(state.out[0]);
+    if (in_place)
+      decode_in_place<T, K>(line->code, to, n, state);
+    else
+      decode(line->code, to, count * kept, state, [=](int64_t i) { return numbers[i]; });
     return true;
   }
 
@@ -453,6 +460,21 @@ struct Sort {
 
   static uint64_t low_bits(int count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
 
+  // Of numbers in the place of their values.
+  template <typename T, typename K>
+  static void decode_in_place(const KeyCode<T, K>& code, T* values, int64_t n, State& state) {
+    if constexpr (sizeof(T) == sizeof(K))
+      share_elements(state.context.parallel, n, [&](int64_t, int64_t begin, int64_t end) {
+        hlo::with_vectors([=, local = code] {
+          for (int64_t i = begin; i < end; ++i) {
+            K number;
+            std::memcpy(&number, &values[i], sizeof(K));
+            values[i] = local.decode(number);
+          }
+        });
+      });
+  }
+
   // The numbers of n values, that are at at(0), at(1), ...
   template <typename T, typename K, typename At>
   static void encode_each(KeyCode<T, K>& code, const auto n, K* to, const At& at) {
@@ -505,10 +527,13 @@ struct Sort {
                         [=](int64_t i) { return from.first + order[begin + i] * from.stride; });
           else
             encode_block(part.code, from, begin, size, block);
+          K any = part.any, all = part.all;  // in registers
           for (int64_t i = 0; i < size; ++i) {
-            part.any |= block[i];
-            part.all &= block[i];
+            any |= block[i];
+            all &= block[i];
           }
+          part.any = any;
+          part.all = all;
         }
       });
       parts[task] = part;

@@ -51,6 +51,7 @@ struct KeyLanes<uint32_t> {
   }
   static Vec min(Vec a, Vec b) { return (Vec)_mm256_min_epu32((__m256i)a, (__m256i)b); }
   static Vec max(Vec a, Vec b) { return (Vec)_mm256_max_epu32((__m256i)a, (__m256i)b); }
+  static Vec other(Vec a, Vec b, Vec /*least*/) { return max(a, b); }
   template <bool kOrEqual>
   static unsigned below(Vec v, Vec pivot) {
     const Vec end = kOrEqual ? min(v, pivot) : max(v, pivot);
@@ -93,6 +94,7 @@ struct KeyLanes<uint64_t> {
   static __m256i above(Vec a, Vec b) { return _mm256_cmpgt_epi64((__m256i)a, (__m256i)b); }
   static Vec min(Vec a, Vec b) { return (Vec)_mm256_blendv_epi8((__m256i)a, (__m256i)b, above(a, b)); }
   static Vec max(Vec a, Vec b) { return (Vec)_mm256_blendv_epi8((__m256i)b, (__m256i)a, above(a, b)); }
+  static Vec other(Vec a, Vec b, Vec /*least*/) { return max(a, b); }
   template <bool kOrEqual>
   static unsigned below(Vec v, Vec pivot) {
     const __m256i is = kOrEqual ? above(v, pivot) : above(pivot, v);
