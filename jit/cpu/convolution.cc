@@ -9,6 +9,7 @@
 
 #include "hlo/reference_dot.h"
 #include "jit/cpu/convolution_features.h"
+#include "jit/cpu/convolution_filters.h"
 #include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
@@ -26,6 +27,8 @@ constexpr int kMaxRank = hlo::kMaxConvSpatialRank + 1;  // the batch is one more
 
 // With fewer features cutting off the edges of a span costs more than the span saves.
 constexpr int64_t kSpanFeatures = 4;
+// A product of so many positions is worth packing the filters for it alone.
+constexpr int64_t kManyPositions = 256;
 // Runs of so few output positions are packed along the window, if that is longer.
 constexpr int64_t kShortRun = 8;
 
@@ -249,45 +252,50 @@ struct Problem {
   GemmOutput<Out> out;
 };
 
-// Patches or filters: products of them either way round are one type.
+// Patches, or a matrix in memory, as filters are: products of them either way round are one type.
 template <typename T>
 struct Factor {
   PatchSource<T> patches;
-  StridedSource<T> filters;
+  StridedSource<T> matrix;
   bool is_patches;
 
-  int64_t direct_ld() const { return is_patches ? -1 : filters.direct_ld(); }
-  int64_t direct_lda() const { return is_patches ? -1 : filters.direct_lda(); }
-  const T* direct(int64_t outer0, int64_t k0) const { return filters.direct(outer0, k0); }
+  int64_t direct_ld() const { return is_patches ? -1 : matrix.direct_ld(); }
+  int64_t direct_lda() const { return is_patches ? -1 : matrix.direct_lda(); }
+  const T* direct(int64_t outer0, int64_t k0) const { return matrix.direct(outer0, k0); }
   MemoryRows rows_of(int64_t outer0, int64_t outer, int64_t k0, int64_t kc) const {
-    return is_patches ? MemoryRows() : filters.rows_of(outer0, outer, k0, kc);
+    return is_patches ? MemoryRows() : matrix.rows_of(outer0, outer, k0, kc);
   }
   int64_t pack_runs(T* dst, int64_t pitch, int64_t width, int64_t outer0, int64_t outer, int64_t k0,
                     int64_t kc) const {
-    return is_patches ? 0 : filters.pack_runs(dst, pitch, width, outer0, outer, k0, kc);
+    return is_patches ? 0 : matrix.pack_runs(dst, pitch, width, outer0, outer, k0, kc);
   }
   void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
             int64_t kc) const {
     if (is_patches) return patches.pack(kernels, dst, ld, outer0, outer, k0, kc);
-    filters.pack(kernels, dst, ld, outer0, outer, k0, kc);
+    matrix.pack(kernels, dst, ld, outer0, outer, k0, kc);
   }
 };
 
-// One stride for the row-major output position over `dims`, if there is one.
-std::optional<int64_t> position_stride(const std::vector<ConvDim>& dims) {
+// One stride for the row-major output position over `dims`, if there is one: step(dim) lies between
+// neighbours along one of them.
+template <typename Step>
+std::optional<int64_t> position_stride(const std::vector<ConvDim>& dims, Step step) {
   int64_t extent = 1, stride = 1;
   bool any = false;
   for (size_t i = dims.size(); i-- > 0;) {
     if (dims[i].output == 1) continue;
     if (!any) {
-      stride = dims[i].output_stride;
+      stride = step(dims[i]);
       any = true;
-    } else if (dims[i].output_stride != stride * extent) {
+    } else if (step(dims[i]) != stride * extent) {
       return std::nullopt;
     }
     extent *= dims[i].output;
   }
   return stride;
+}
+std::optional<int64_t> output_position_stride(const std::vector<ConvDim>& dims) {
+  return position_stride(dims, [](const ConvDim& d) { return d.output_stride; });
 }
 
 // The filters as a matrix [output feature][k].
@@ -300,11 +308,26 @@ struct Filters {
 // To [window position][input feature][output feature]; T is any type of the elements' width.
 template <typename T>
 void copy_filters(const ConvShape& s, const void* filter, void* to, const KernelContext& context) {
+  const T* const data = static_cast<const T*>(filter);
+  T* const copy = static_cast<T*>(to);
+  const int64_t columns = s.output_features;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (const auto turned = TurnedFilters::of(s)) {
+      const int64_t together = turned->together();
+      context.parallel(ceil_div(s.filter_input, together), [&](int64_t part) {
+        if (context.cancelled()) return;
+        turned->turn(gemm_kernels<T>(usable_isa(context.isa)), data, columns, columns, part * together,
+                     std::min(s.filter_input, (part + 1) * together),
+                     [&](int64_t first, int64_t k) { return copy + k * columns + first; });
+      });
+      return;
+    }
+  }
   const int rank = static_cast<int>(s.spatial.size());
   const ConvDim last = rank > 0 ? s.spatial[rank - 1] : ConvDim();
   const int64_t run = last.filter, outer = s.window() / run;
   const int64_t step = last.reversed ? -last.filter_stride : last.filter_stride;
-  const int64_t row = s.filter_input * s.output_features;  // from one window position to the next
+  const int64_t row = s.filter_input * columns;  // from one window position to the next
   context.parallel(s.filter_input, [&](int64_t f) {
     if (context.cancelled()) return;
     for (int64_t i = 0; i < outer; ++i) {
@@ -315,18 +338,10 @@ void copy_filters(const ConvShape& s, const void* filter, void* to, const Kernel
         at += (dim.reversed ? dim.filter - 1 - w : w) * dim.filter_stride;
       }
       if (last.reversed) at += (run - 1) * last.filter_stride;
-      const T* const from = static_cast<const T*>(filter) + at;
-      T* const dst = static_cast<T*>(to) + i * run * row + f * s.output_features;
-      if constexpr (std::is_floating_point_v<T>) {
-        if (step == 1 && s.filter_output_stride >= 0) {
-          gemm_kernels<T>(usable_isa(context.isa))
-              .transpose(dst, row, from, s.filter_output_stride, s.output_features, run);
-          continue;
-        }
-      }
+      const T* const from = data + at;
+      T* const dst = copy + i * run * row + f * columns;
       for (int64_t w = 0; w < run; ++w)
-        for (int64_t o = 0; o < s.output_features; ++o)
-          dst[w * row + o] = from[w * step + o * s.filter_output_stride];
+        for (int64_t o = 0; o < columns; ++o) dst[w * row + o] = from[w * step + o * s.filter_output_stride];
     }
   });
 }
@@ -385,7 +400,16 @@ struct Layout {
   int64_t group_features = 1;
   int64_t position_stride = 1;
   std::vector<int64_t> position_table;  // where no stride serves
+  // From one position's patch to the next, where patches are the input as it lies in memory.
+  std::optional<int64_t> patch_stride;
 };
+
+// Whether every patch is one position of the input.
+bool is_pointwise(const ConvShape& s) {
+  return std::all_of(s.spatial.begin(), s.spatial.end(), [](const ConvDim& d) {
+    return d.filter == 1 && d.pad_low == 0 && d.input_dilation == 1 && (d.output - 1) * d.stride < d.input;
+  });
+}
 
 Layout layout_of(const ConvShape& s) {
   Layout l;
@@ -396,7 +420,7 @@ Layout layout_of(const ConvShape& s) {
   batch.output_stride = s.output_batch_stride;
   l.dims.push_back(batch);
   l.dims.insert(l.dims.end(), s.spatial.begin(), s.spatial.end());
-  auto stride = position_stride(l.dims);
+  auto stride = output_position_stride(l.dims);
   l.with_batch = stride.has_value();
   l.positions = s.positions();
   if (l.with_batch) {
@@ -404,8 +428,10 @@ Layout layout_of(const ConvShape& s) {
   } else {
     l.dims.erase(l.dims.begin());
     l.images = s.output_batch();
-    stride = position_stride(l.dims);
+    stride = output_position_stride(l.dims);
   }
+  if (is_pointwise(s))
+    l.patch_stride = position_stride(l.dims, [](const ConvDim& d) { return d.stride * d.input_stride; });
   if (stride) {
     l.position_stride = *stride;
     return l;
@@ -438,9 +464,8 @@ Offsets offsets_of(const ConvShape& s, const Layout& l, const Filters& f, int64_
 }
 
 template <typename T, typename Out, typename Store>
-absl::Status real_conv(DType in, const ConvShape& s, const void* input, const Filters& f, Out* output,
-                       const KernelContext& context, Store store) {
-  const Layout l = layout_of(s);
+absl::Status real_conv(DType in, const ConvShape& s, const Layout& l, const void* input, const Filters& f,
+                       Out* output, const KernelContext& context, Store store) {
   const int64_t width = hlo::byte_size(in), k = s.window() * s.filter_input;
   const int64_t lanes = gemm_kernels<T>(usable_isa(context.isa)).lanes;
   const int64_t* const table = l.position_table.empty() ? nullptr : l.position_table.data();
@@ -452,11 +477,13 @@ absl::Status real_conv(DType in, const ConvShape& s, const void* input, const Fi
                                   : l.group_features >= lanes / 2 || l.group_features >= l.positions;
   const auto problem = [&](int64_t i) {
     const Offsets at = offsets_of(s, l, f, i);
+    const char* const images = static_cast<const char*>(input) + at.input * width;
     const auto factor = [&](bool is_patches) {
-      return Factor<T>{{static_cast<const char*>(input) + at.input * width, in, l.dims.data(),
-                        static_cast<int>(l.dims.size()), s.filter_input, s.input_feature_stride},
-                       {f.data + at.filter * width, in, f.output_stride, f.k_stride},
-                       is_patches};
+      const PatchSource<T> patches{
+          images, in, l.dims.data(), static_cast<int>(l.dims.size()), s.filter_input, s.input_feature_stride};
+      if (is_patches && l.patch_stride)
+        return Factor<T>{patches, {images, in, *l.patch_stride, s.input_feature_stride}, false};
+      return Factor<T>{patches, {f.data + at.filter * width, in, f.output_stride, f.k_stride}, is_patches};
     };
     const GemmOutput<Out> out =
         along_features
@@ -511,6 +538,7 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
       out,
       [&]<typename T, typename Out>(auto store) -> absl::Status {
         Out* const to = static_cast<Out*>(output);
+        const Layout l = layout_of(s);
         // Of integers there are kernels for products alone.
         if constexpr (std::is_floating_point_v<T>) {
           const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
@@ -528,14 +556,14 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
               return PlaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context,
                                                                store)
                   .run();
-          if (kernels.run_tile[0][0])
+          if (kernels.run_tile[0][0] && !(l.patch_stride && l.positions >= kManyPositions))
             if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
                                             sizeof(T), context.parallel.threads))
               return RowConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
                   .run();
         }
         return with_filters(
-            [&](const Filters& f) { return real_conv<T>(in, s, input, f, to, context, store); });
+            [&](const Filters& f) { return real_conv<T>(in, s, l, input, f, to, context, store); });
       },
       [&]<typename P>() {
         return with_filters(

@@ -39,6 +39,8 @@ std::optional<RowPlan> plan_rows(const hlo::ConvShape& s, int64_t lanes, int64_t
                       static_cast<double>(s.output_features) * static_cast<double>(p.k);
   if (work < kLeastWork) return std::nullopt;
   p.across = x.output < kFewPositions && batch > x.output;
+  p.turned = TurnedFilters::of(s);
+  p.pack = RowPlan::Pack::kOnce;
   if ((p.across ? batch : x.output) < kLeastRows) return std::nullopt;
   if (std::min((x.filter_dilation == 1 ? x.filter : 1) * p.features, p.k) < kLeastRun) return std::nullopt;
 
@@ -76,11 +78,27 @@ std::optional<RowPlan> plan_rows(const hlo::ConvShape& s, int64_t lanes, int64_t
   const int64_t window_lines = std::min(y.filter, p.chunk / (p.features * x.filter) + 2);
   p.slots = (y.output - 1) * y.stride + (window_lines - 1) * y.filter_dilation + 1;
   p.tasks = std::max<int64_t>(1, static_cast<int64_t>(work_tasks));
-  p.images = ceil_div(batch, std::min(batch, ceil_div(p.tasks, s.groups())));
+  // Whole tiles of images for every task; of fewer images tasks share the columns.
+  const int64_t wanted = ceil_div(p.tasks, s.groups()),
+                parts = std::min(wanted, std::max<int64_t>(batch / tile_rows, 1));
+  p.cuts = std::min(ceil_div(wanted, parts), p.panels());
+  p.images = ceil_div(batch, std::min(batch, ceil_div(wanted, p.cuts)));
   while (p.images > 2 * tile_rows && line_bytes() > kLinesBytes * 2) p.images = ceil_div(p.images, 2);
   if (line_bytes() > kMostLinesBytes || p.sum_elements() * element_bytes > kMostSumsBytes)
     return std::nullopt;
-  p.tasks = std::min(p.tasks, s.groups() * ceil_div(batch, p.images));
+  // Of a long window a chunk of terms is itself long runs of memory.
+  if (!p.turned || x.filter > p.features) {
+    p.pack = RowPlan::Pack::kChunk;
+  } else if (p.images == batch) {
+    const int64_t some = p.slots;
+    p.slots = (y.output - 1) * y.stride + (y.filter - 1) * y.filter_dilation + 1;
+    p.pack = RowPlan::Pack::kPanel;
+    if (line_bytes() > kMostLinesBytes) {
+      p.slots = some;
+      p.pack = RowPlan::Pack::kOnce;
+    }
+  }
+  p.tasks = std::min(p.tasks, s.groups() * p.cuts * ceil_div(batch, p.images));
   return p;
 }
 

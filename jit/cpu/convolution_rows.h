@@ -20,6 +20,7 @@
 #include "hlo/reference_conv.h"
 #include "hlo/reference_dot.h"
 #include "jit/cpu/convolution_call.h"
+#include "jit/cpu/convolution_filters.h"
 #include "jit/cpu/padded_line.h"
 
 namespace lamina::jit {
@@ -37,7 +38,14 @@ struct RowPlan {
   int64_t lines;     // of output at a time
   int64_t chunk;     // terms at a time: all of them unless `across`
   int64_t slots;     // lines of input kept
+  int64_t cuts = 1;  // of the columns, between tasks: 1 unless `across`
   int64_t tasks;
+  std::optional<TurnedFilters> turned;  // how filters are packed, where they can be
+  enum class Pack {
+    kOnce,   // all of them before any of the products
+    kPanel,  // those of a panel at a time; needs `turned`
+    kChunk   // those of a chunk at a time
+  } pack;
 
   int64_t panels() const { return ceil_div(columns, nr); }
   int64_t panel_width(int64_t panel) const { return std::min(nr, ld - panel * nr); }
@@ -70,6 +78,17 @@ class PaddedLines {
     if (first > end_) begin_ = end_ = first;
     for (; end_ < last; ++end_) fill(end_);
     begin_ = std::max(begin_, end_ - plan_.slots);
+  }
+
+  // The rows of memory of line `at` of the input at `data`, a line that hold() has yet to read.
+  MemoryRows rows_of(const char* data, int64_t at) const {
+    const int64_t line = input_line(plan_.y, at), width = hlo::byte_size(type_);
+    if (line < 0) return {};
+    const int64_t feature = shape_.input_feature_stride, position = plan_.x.input_stride;
+    data += line * plan_.y.input_stride * width;
+    if (feature == 1) return {data, plan_.x.input, plan_.features * width, position * width};
+    if (position == 1) return {data, plan_.features, plan_.x.input * width, feature * width};
+    return {};
   }
 
   const T* line(int64_t at) const { return slots_ + at % plan_.slots * plan_.line_elements(); }
@@ -131,27 +150,18 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
       : Call(arguments...), plan_(plan) {}
 
   absl::Status run() {
-    const int64_t packed = plan_.panels() * plan_.nr * plan_.chunk;
-    const int64_t shared = plan_.across ? 0 : aligned(shape_.groups() * packed);
+    const bool once = plan_.pack == RowPlan::Pack::kOnce, by_panel = plan_.pack == RowPlan::Pack::kPanel;
+    const int64_t packed = plan_.nr * (by_panel ? plan_.k : plan_.panels() * plan_.chunk);
+    const int64_t shared = once ? aligned(shape_.groups() * plan_.panels() * plan_.nr * plan_.k) : 0;
     const int64_t lines = aligned(plan_.slots * plan_.line_elements()), sums = aligned(plan_.sum_elements());
-    const int64_t per_task = lines + sums + (plan_.across ? aligned(packed) : 0);
+    const int64_t per_task = lines + sums + (once ? 0 : aligned(packed));
     return with_scratch(shared + per_task * plan_.tasks, [&](T* scratch) {
-      if (!plan_.across) {
-        const int64_t panels = plan_.panels(), pieces = ceil_div(plan_.k, kPackedTerms);
-        context_.parallel(shape_.groups() * panels * pieces, [&](int64_t i) {
-          if (context_.cancelled()) return;
-          const int64_t k0 = i % pieces * kPackedTerms, panel = i / pieces % panels,
-                        group = i / pieces / panels;
-          pack_filters(
-              scratch + (group * panels + panel) * plan_.k * plan_.nr + k0 * plan_.panel_width(panel), group,
-              panel, k0, std::min(plan_.k, k0 + kPackedTerms));
-        });
-      }
+      if (once) pack_all_filters(scratch);
       context_.parallel(plan_.tasks, [&](int64_t task) {
         T* const mine = scratch + shared + task * per_task;
         PaddedLines<T> padded(plan_, shape_, kernels_, in_, mine);
         if (plan_.across)
-          run_across(task, padded, mine + lines, mine + lines + sums);
+          run_across(task, padded, mine + lines, once ? scratch : nullptr, mine + lines + sums);
         else
           run_along(task, padded, mine + lines, scratch);
       });
@@ -172,6 +182,52 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
   using Call::with_scratch;
 
   static constexpr int64_t kPackedTerms = 512;  // per task of packing
+
+  struct Panels {
+    int64_t first, last;
+  };
+  int64_t columns_of(Panels panels) const {
+    return std::min(plan_.columns, panels.last * plan_.nr) - panels.first * plan_.nr;
+  }
+
+  // Of every group and panel all terms.
+  void pack_all_filters(T* to) const {
+    const int64_t panels = plan_.panels(), panel_step = plan_.k * plan_.nr;
+    if (!plan_.turned || !loads_unchanged<T>(in_)) {
+      const int64_t pieces = ceil_div(plan_.k, kPackedTerms);
+      context_.parallel(shape_.groups() * panels * pieces, [&](int64_t i) {
+        if (context_.cancelled()) return;
+        const int64_t k0 = i % pieces * kPackedTerms, panel = i / pieces % panels;
+        pack_filters(to + i / pieces * panel_step + k0 * plan_.panel_width(panel), i / pieces / panels, panel,
+                     k0, std::min(plan_.k, k0 + kPackedTerms));
+      });
+      return;
+    }
+    const int64_t together = plan_.turned->together(), pieces = ceil_div(plan_.features, together);
+    context_.parallel(shape_.groups() * pieces, [&](int64_t i) {
+      if (context_.cancelled()) return;
+      const int64_t group = i / pieces, f0 = i % pieces * together;
+      turn_filters(to + group * panels * panel_step, group, {0, panels}, f0,
+                   std::min(plan_.features, f0 + together));
+    });
+  }
+
+  // Terms of input features [f0, f1) of some panels; `to` is where the first of these begins.
+  void turn_filters(T* to, int64_t group, Panels panels, int64_t f0, int64_t f1) const {
+    const int64_t panel_step = plan_.k * plan_.nr, first = panels.first * plan_.nr;
+    const int64_t columns = columns_of(panels), width = plan_.panel_width(panels.last - 1);
+    const T* const from =
+        reinterpret_cast<const T*>(filter_) + (group * plan_.columns + first) * shape_.filter_output_stride;
+    plan_.turned->turn(kernels_, from, columns, plan_.nr, f0, f1, [&](int64_t column, int64_t k) {
+      const int64_t panel = column / plan_.nr;
+      return to + panel * panel_step + k * plan_.panel_width(panels.first + panel) + column % plan_.nr;
+    });
+    const int64_t last = panels.last - 1 - panels.first, in_last = columns - last * plan_.nr;
+    if (in_last == width) return;
+    for (int64_t place = 0; place < plan_.k; place += plan_.features)
+      for (int64_t f = f0; f < f1; ++f)
+        std::fill_n(to + last * panel_step + (place + f) * width + in_last, width - in_last, T{});
+  }
 
   // Terms [k0, k1) of a panel: dst[k - k0][column], columns past the last are zeros.
   void pack_filters(T* dst, int64_t group, int64_t panel, int64_t k0, int64_t k1) const {
@@ -231,10 +287,46 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
     }
   }
 
-  // Lines [line0, line1), terms [k0, k1), `images` of them; `packed` has `panel_step` elements per panel.
+  // Whether all of the terms [k0, k1) of an output line (of its position `group`, if `across`) are padding.
+  bool is_blank(int64_t line, int64_t group, int64_t k0, int64_t k1) const {
+    const hlo::ConvDim &y = plan_.y, &x = plan_.x;
+    for (int64_t tap = k0 / plan_.features; tap * plan_.features < k1; ++tap) {
+      const int64_t wy = tap / x.filter, wx = tap % x.filter;
+      if (input_line(y, line * y.stride + wy * y.filter_dilation) >= 0 &&
+          (!plan_.across || input_line(x, group * x.stride + wx * x.filter_dilation) >= 0))
+        return false;
+    }
+    return true;
+  }
+
+  // What blocks of nothing but padding add to sums of one panel: the chains of zeros and its filters, which
+  // may be zeros of either sign, or no numbers.
+  class Blanks {
+   public:
+    void add(const GemmKernels<T>& kernels, size_t block, const T* b, int64_t terms, int64_t width, T* c,
+             int64_t rows, int64_t ldc, bool first) {
+      static constexpr T kZeros[hlo::kDotBlock] = {}, kOne = 1;
+      const int64_t vecs = width / kernels.lanes;
+      if (sums_.size() <= block) sums_.resize(block + 1);
+      std::vector<T>& sums = sums_[block];
+      if (sums.empty()) {
+        sums.resize(static_cast<size_t>(width));
+        const TileRun<T> run{kZeros, terms};
+        kernels.run_tile[0][vecs - 1](&run, 1, 0, 0, b, sums.data(), width, true);
+      }
+      const TileRun<T> once{&kOne, 1};
+      kernels.run_tile[rows - 1][vecs - 1](&once, 1, 0, 0, sums.data(), c, ldc, first);
+    }
+
+   private:
+    std::vector<std::vector<T>> sums_;  // of those blocks that there were
+  };
+
+  // Lines [line0, line1), terms [k0, k1), `images` of them; packed(panel) has the panel's filters.
+  template <typename Packed>
   void accumulate(PaddedLines<T>& padded, int64_t line0, int64_t line1, int64_t k0, int64_t k1,
-                  int64_t images, const T* packed, int64_t panel_step, T* sums,
-                  std::vector<Runs>& runs) const {
+                  int64_t images, Panels panels, Packed packed, T* sums, std::vector<Runs>& runs,
+                  std::vector<AheadRows> ahead = {}) const {
     const hlo::ConvDim &y = plan_.y, &x = plan_.x;
     const int64_t per_line = plan_.features * x.filter;
     padded.hold(line0 * y.stride + k0 / per_line * y.filter_dilation,
@@ -248,9 +340,10 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
     const int64_t groups = plan_.across ? x.output : 1, extent = plan_.across ? images : x.output;
     const int64_t row_step = plan_.across ? 1 : position_step;
     const int64_t tiles = ceil_div(extent, kernels_.max_rows);
-    for (int64_t panel = 0; panel < plan_.panels(); ++panel) {
+    for (int64_t panel = panels.first; panel < panels.last; ++panel) {
       const int64_t width = plan_.panel_width(panel), vecs = width / kernels_.lanes;
       const auto& kernel = plan_.across ? kernels_.run_tile_across : kernels_.run_tile;
+      Blanks blanks;
       for (int64_t line = line0; line < line1; ++line) {
         const Runs& of = runs[static_cast<size_t>(line - line0)];
         for (int64_t group = 0; group < groups; ++group) {
@@ -262,11 +355,18 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
           for (int64_t tile = 0; tile < tiles; ++tile) {
             // As even as can be, as in gemm.h.
             const int64_t rows = extent / tiles + (tile < extent % tiles ? 1 : 0);
-            const T* b = packed + panel * panel_step;
-            for (size_t i = 0; i < of.blocks.size(); ++i, b += hlo::kDotBlock * width)
-              kernel[rows - 1][vecs - 1](of.runs.data() + of.blocks[i].first, of.blocks[i].count, offset,
-                                         plan_.across ? plan_.images : row_step, b, c, plan_.ld,
-                                         k0 == 0 && i == 0);
+            const T* b = packed(panel);
+            for (size_t i = 0; i < of.blocks.size(); ++i, b += hlo::kDotBlock * width) {
+              const int64_t block = k0 + static_cast<int64_t>(i) * hlo::kDotBlock,
+                            terms = std::min(hlo::kDotBlock, k1 - block);
+              for (AheadRows& rows : ahead) rows.step();
+              if (is_blank(line, group, block, block + terms))
+                blanks.add(kernels_, i, b, terms, width, c, rows, plan_.ld, block == 0);
+              else
+                kernel[rows - 1][vecs - 1](of.runs.data() + of.blocks[i].first, of.blocks[i].count, offset,
+                                           plan_.across ? plan_.images : row_step, b, c, plan_.ld,
+                                           block == 0);
+            }
             offset += rows * row_step;
             c += rows * plan_.ld;
           }
@@ -275,66 +375,131 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
     }
   }
 
-  // Output features of `rows` rows of sums, `stride` apart in the output.
-  void store_rows(const T* sums, int64_t rows, Out* to, int64_t stride) const {
-    const int64_t feature = shape_.output_feature_stride;
+  // The panels' output features of `rows` rows of sums, `row` apart, `stride` apart in the output.
+  void store_rows(const T* sums, int64_t rows, int64_t row, Panels panels, Out* to, int64_t stride) const {
+    const int64_t feature = shape_.output_feature_stride, first = panels.first * plan_.nr;
+    const int64_t columns = columns_of(panels);
+    sums += first;
+    to += first * feature;
     if constexpr (std::is_same_v<T, Out>) {
       if (feature == 1) {
-        for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * plan_.ld, plan_.columns, to + r * stride);
+        for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * row, columns, to + r * stride);
         return;
       }
-      if (stride == 1) return kernels_.transpose(to, feature, sums, plan_.ld, rows, plan_.columns);
+      if (stride == 1) return kernels_.transpose(to, feature, sums, row, rows, columns);
     }
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < plan_.columns; ++c)
-        to[r * stride + c * feature] = store_(sums[r * plan_.ld + c]);
+      for (int64_t c = 0; c < columns; ++c) to[r * stride + c * feature] = store_(sums[r * row + c]);
+  }
+
+  // All positions of `images` images.
+  void store_across(const T* sums, Panels panels, int64_t images, Out* to) const {
+    const hlo::ConvDim &y = plan_.y, &x = plan_.x;
+    const int64_t position = plan_.images * plan_.ld, image = shape_.output_batch_stride;
+    if (x.output_stride == 1 && shape_.output_feature_stride != 1 && image != 1) {
+      const bool lines_follow = y.output_stride == x.output || y.output == 1;
+      const int64_t lines = lines_follow ? 1 : y.output,
+                    positions = lines_follow ? y.output * x.output : x.output;
+      for (int64_t i = 0; i < images; ++i)
+        for (int64_t line = 0; line < lines; ++line)
+          store_rows(sums + line * positions * position + i * plan_.ld, positions, position, panels,
+                     to + line * y.output_stride + i * image, 1);
+      return;
+    }
+    for (int64_t line = 0; line < y.output; ++line)
+      for (int64_t o = 0; o < x.output; ++o)
+        store_rows(sums + (line * x.output + o) * position, images, plan_.ld, panels,
+                   to + line * y.output_stride + o * x.output_stride, image);
+  }
+
+  // What is read and written next to an item's products: the results of its lines at `to`, and the lines of
+  // the input that the item after it needs besides.
+  std::vector<AheadRows> ahead(const PaddedLines<T>& padded, int64_t item, int64_t end, int64_t line0,
+                               int64_t line1, Out* to) const {
+    const hlo::ConvDim &y = plan_.y, &x = plan_.x;
+    std::vector<AheadRows> out;
+    const int64_t cuts = ceil_div(y.output, plan_.lines), batch = shape_.output_batch();
+    const int64_t width = sizeof(Out), feature = shape_.output_feature_stride, position = x.output_stride;
+    if (batch * shape_.positions() * shape_.output_features * width <= kAheadBytes) return out;
+    const int64_t steps = plan_.panels() * (line1 - line0) * ceil_div(x.output, kernels_.max_rows) *
+                          ceil_div(plan_.k, hlo::kDotBlock);
+    for (int64_t line = line0; line < line1; ++line) {
+      const char* const at = reinterpret_cast<const char*>(to + line * y.output_stride);
+      if (feature == 1)
+        out.push_back({{at, x.output, plan_.columns * width, position * width}, steps});
+      else if (position == 1)
+        out.push_back({{at, plan_.columns, x.output * width, feature * width}, steps});
+    }
+    if (++item == end) return out;
+    const int64_t next0 = item % cuts * plan_.lines, next1 = std::min(y.output, next0 + plan_.lines);
+    const char* const from = input_of(item / cuts / batch, item / cuts % batch);
+    const int64_t held = (line1 - 1) * y.stride + (y.filter - 1) * y.filter_dilation + 1;
+    for (int64_t line = next0 == 0 ? 0 : std::max(held, next0 * y.stride);
+         line < (next1 - 1) * y.stride + (y.filter - 1) * y.filter_dilation + 1; ++line)
+      out.push_back({padded.rows_of(from, line), steps});
+    return out;
   }
 
   void run_along(int64_t task, PaddedLines<T>& padded, T* sums, const T* packed) const {
     const int64_t cuts = ceil_div(plan_.y.output, plan_.lines), batch = shape_.output_batch();
     const int64_t items = shape_.groups() * batch * cuts;
     const int64_t panel_step = plan_.k * plan_.nr;
+    const Panels all{0, plan_.panels()};
     std::vector<Runs> runs;
     int64_t image_before = -1;
-    for (int64_t item = items * task / plan_.tasks; item < items * (task + 1) / plan_.tasks; ++item) {
+    const int64_t end = items * (task + 1) / plan_.tasks;
+    for (int64_t item = items * task / plan_.tasks; item < end; ++item) {
       const int64_t line0 = item % cuts * plan_.lines, line1 = std::min(plan_.y.output, line0 + plan_.lines);
       const int64_t image = item / cuts % batch, group = item / cuts / batch;
       if (item / cuts != image_before) padded.begin(input_of(group, image), 1);
       image_before = item / cuts;
-      accumulate(padded, line0, line1, 0, plan_.k, 1, packed + group * plan_.panels() * panel_step,
-                 panel_step, sums, runs);
-      if (context_.cancelled()) return;
       Out* const to =
           output_ + image * shape_.output_batch_stride + group * plan_.columns * shape_.output_feature_stride;
+      accumulate(
+          padded, line0, line1, 0, plan_.k, 1, all,
+          [&](int64_t panel) { return packed + (group * plan_.panels() + panel) * panel_step; }, sums, runs,
+          ahead(padded, item, end, line0, line1, to));
+      if (context_.cancelled()) return;
       for (int64_t line = line0; line < line1; ++line)
-        store_rows(sums + (line - line0) * plan_.x.output * plan_.ld, plan_.x.output,
+        store_rows(sums + (line - line0) * plan_.x.output * plan_.ld, plan_.x.output, plan_.ld, all,
                    to + line * plan_.y.output_stride, plan_.x.output_stride);
     }
   }
 
-  void run_across(int64_t task, PaddedLines<T>& padded, T* sums, T* packed) const {
-    const int64_t batch = shape_.output_batch(), parts = ceil_div(batch, plan_.images);
-    const int64_t items = shape_.groups() * parts;
-    const int64_t panel_step = plan_.chunk * plan_.nr;
+  // `packed`: all filters, or null where `some` gets those of a panel or of a chunk after the other.
+  void run_across(int64_t task, PaddedLines<T>& padded, T* sums, const T* packed, T* some) const {
+    const int64_t batch = shape_.output_batch(), parts = ceil_div(batch, plan_.images), cuts = plan_.cuts;
+    const int64_t items = shape_.groups() * parts * cuts, panels = plan_.panels();
     std::vector<Runs> runs;
     for (int64_t item = items * task / plan_.tasks; item < items * (task + 1) / plan_.tasks; ++item) {
-      const int64_t first = item % parts * plan_.images, group = item / parts;
+      const int64_t cut = item % cuts, first = item / cuts % parts * plan_.images,
+                    group = item / cuts / parts;
       const int64_t images = std::min(plan_.images, batch - first);
+      const Panels mine{panels * cut / cuts, panels * (cut + 1) / cuts};
       padded.begin(input_of(group, first), images);
-      for (int64_t k0 = 0; k0 < plan_.k; k0 += plan_.chunk) {
-        const int64_t k1 = std::min(plan_.k, k0 + plan_.chunk);
-        for (int64_t panel = 0; panel < plan_.panels(); ++panel)
-          pack_filters(packed + panel * panel_step, group, panel, k0, k1);
-        accumulate(padded, 0, plan_.y.output, k0, k1, images, packed, panel_step, sums, runs);
-        if (context_.cancelled()) return;
+      const bool by_panel = plan_.pack == RowPlan::Pack::kPanel;
+      for (int64_t panel = mine.first; panel < mine.last; panel = by_panel ? panel + 1 : mine.last) {
+        const Panels now{panel, by_panel ? panel + 1 : mine.last};
+        if (by_panel && loads_unchanged<T>(in_))
+          turn_filters(some, group, now, 0, plan_.features);
+        else if (by_panel)
+          pack_filters(some, group, panel, 0, plan_.k);
+        for (int64_t k0 = 0; k0 < plan_.k; k0 += plan_.chunk) {
+          const int64_t k1 = std::min(plan_.k, k0 + plan_.chunk);
+          const auto filters_of = [&](int64_t p) -> const T* {
+            if (packed) return packed + (group * panels + p) * plan_.k * plan_.nr + k0 * plan_.panel_width(p);
+            return by_panel ? some + k0 * plan_.panel_width(p) : some + p * plan_.chunk * plan_.nr;
+          };
+          if (plan_.pack == RowPlan::Pack::kChunk)
+            for (int64_t p = now.first; p < now.last; ++p)
+              pack_filters(some + p * plan_.chunk * plan_.nr, group, p, k0, k1);
+          accumulate(padded, 0, plan_.y.output, k0, k1, images, now, filters_of, sums, runs);
+          if (context_.cancelled()) return;
+        }
       }
       Out* const to =
           output_ + first * shape_.output_batch_stride + group * plan_.columns * shape_.output_feature_stride;
-      for (int64_t line = 0; line < plan_.y.output; ++line)
-        for (int64_t o = 0; o < plan_.x.output; ++o)
-          store_rows(sums + (line * plan_.x.output + o) * plan_.images * plan_.ld, images,
-                     to + line * plan_.y.output_stride + o * plan_.x.output_stride,
-                     shape_.output_batch_stride);
+      store_across(sums, mine, images, to);
     }
   }
 

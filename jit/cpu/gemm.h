@@ -152,29 +152,37 @@ struct MemoryRows {
   int64_t rows = 0, bytes = 0, stride = 0;  // stride in bytes
 };
 
-// Asks for what is packed next while tiles are computed, a part of it in each of `steps` steps.
-template <typename Source>
-class Ahead {
+// Asks for rows that are read or written next while tiles are computed, a part of them in each of `steps`
+// steps.
+class AheadRows {
  public:
-  Ahead(const Source& source, bool worth) : source_(source), worth_(worth) {}
-  void begin(int64_t outer0, int64_t outer, int64_t k0, int64_t kc, int64_t steps) {
-    if constexpr (requires { source_.rows_of(outer0, outer, k0, kc); }) {
-      if (!worth_) return;
-      left_ = source_.rows_of(outer0, outer, k0, kc);
-      steps_ = steps;
-      owed_ = 0;
-    }
-  }
+  AheadRows() = default;
+  AheadRows(const MemoryRows& rows, int64_t steps) : left_(rows), steps_(steps) {}
   void step() {
     for (owed_ += left_.rows; owed_ >= steps_; owed_ -= steps_, left_.data += left_.stride)
       for (int64_t at = 0; at < left_.bytes; at += kLineBytes) __builtin_prefetch(left_.data + at, 0, 2);
   }
 
  private:
-  const Source& source_;
-  const bool worth_;
   MemoryRows left_;
   int64_t steps_ = 1, owed_ = 0;  // rows times steps that are to be asked for
+};
+
+// Asks so for what is packed next.
+template <typename Source>
+class Ahead {
+ public:
+  Ahead(const Source& source, bool worth) : source_(source), worth_(worth) {}
+  void begin(int64_t outer0, int64_t outer, int64_t k0, int64_t kc, int64_t steps) {
+    if constexpr (requires { source_.rows_of(outer0, outer, k0, kc); })
+      if (worth_) rows_ = AheadRows(source_.rows_of(outer0, outer, k0, kc), steps);
+  }
+  void step() { rows_.step(); }
+
+ private:
+  const Source& source_;
+  const bool worth_;
+  AheadRows rows_;
 };
 
 // Makes the bits of f16 or bf16 of sums: one type for both, so that what stores them is compiled once.

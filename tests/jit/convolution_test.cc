@@ -1,13 +1,16 @@
 #include "jit/cpu/convolution.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "jit/cpu/convolution_features.h"
+#include "jit/cpu/convolution_filters.h"
 #include "jit/cpu/convolution_lanes.h"
 #include "jit/cpu/convolution_planes.h"
 #include "jit/cpu/convolution_rows.h"
@@ -112,9 +115,7 @@ ConvShape random_shape(std::mt19937_64& rng) {
 
 // All ISAs, one and two threads, against the definition.
 void check_conv_bits(Pools& pools, DType in, DType out, const ConvShape& s, const Sizes& sizes,
-                     std::mt19937_64& rng) {
-  const std::vector<char> input = random_array(in, sizes.input, rng),
-                          filter = random_array(in, sizes.filter, rng);
+                     const std::vector<char>& input, const std::vector<char>& filter) {
   const size_t bytes = static_cast<size_t>(sizes.output * hlo::byte_size(out));
   std::vector<char> expected(bytes + 1, 1), actual(bytes + 1);
   REQUIRE(hlo::reference_conv(in, out, s, input.data(), filter.data(), expected.data()).ok());
@@ -130,6 +131,26 @@ void check_conv_bits(Pools& pools, DType in, DType out, const ConvShape& s, cons
                                 << s.feature_groups << ", " << s.batch_groups << " isa "
                                 << static_cast<int>(isa));
     }
+}
+void check_conv_bits(Pools& pools, DType in, DType out, const ConvShape& s, const Sizes& sizes,
+                     std::mt19937_64& rng) {
+  const std::vector<char> input = random_array(in, sizes.input, rng);
+  check_conv_bits(pools, in, out, s, sizes, input, random_array(in, sizes.filter, rng));
+}
+
+// A 3x3 window over images, padded to keep their size.
+ConvShape same_size(int64_t batch, int64_t from, int64_t to, int64_t image) {
+  ConvShape s;
+  s.input_batch = batch;
+  s.input_features = s.filter_input = from;
+  s.output_features = to;
+  s.spatial.resize(2);
+  for (ConvDim& d : s.spatial) {
+    d.input = d.output = image;
+    d.filter = 3;
+    d.pad_low = 1;
+  }
+  return s;
 }
 
 }  // namespace
@@ -451,6 +472,128 @@ TEST_CASE("convolutions of usual networks have the bits of the definition") {
       const Sizes sizes = usual_strides(s, features_last);
       check_conv_bits(pools, DType::kF32, DType::kF32, s, sizes, rng);
     }
+}
+
+// Windows of one position: the patches are the input as it lies, but for those with steps or padding.
+TEST_CASE("convolutions of single positions have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(31);
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
+                                           {DType::kF64, DType::kF64},
+                                           {DType::kBF16, DType::kF32},
+                                           {DType::kF16, DType::kF16},
+                                           {DType::kS32, DType::kS32}};
+  for (int i = 0; i < 90; ++i) {
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(1 + rng() % 2);
+    s.filter_input = pick(rng, {1, 5, 40});
+    s.input_features = s.filter_input * s.feature_groups;
+    s.output_features = pick(rng, {3, 16, 33}) * s.groups();
+    for (ConvDim& d : s.spatial) {
+      d.filter = 1;
+      d.input_dilation = 1;
+      d.stride = pick(rng, {1, 1, 1, 2});
+      d.output = s.spatial.size() == 1 ? pick(rng, {255, 300}) : pick(rng, {15, 18});
+      d.pad_low = pick(rng, {0, 0, 0, 1, -1});
+      d.input = std::max<int64_t>(1, (d.output - 1) * d.stride + 1 - d.pad_low - pick(rng, {0, 0, 0, 1, -2}));
+    }
+    const Sizes sizes = i % 5 == 0 ? random_strides(s, rng) : usual_strides(s, i % 2 == 1);
+    const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
+    check_conv_bits(pools, in, out, s, sizes, rng);
+  }
+}
+
+// Blocks of terms of nothing but padding, which are not gone through for each position.
+TEST_CASE("padding adds what the filters make of zeros: zeros of either sign, and no numbers") {
+  Pools pools;
+  std::mt19937_64 rng(32);
+  for (int64_t image : {5, 9})
+    for (bool features_last : {false, true})
+      for (float by : {1.0F, -1.0F, std::numeric_limits<float>::infinity()}) {
+        ConvShape s = same_size(8, 256, 20, image);
+        const auto plan = jit::plan_rows(s, 16, 14, 32, 4, 2);
+        REQUIRE(plan);
+        CHECK(plan->across == (image == 5));
+        const Sizes sizes = usual_strides(s, features_last);
+        for (bool blank : {false, true}) {
+          std::vector<char> input = random_array(DType::kF32, sizes.input, rng),
+                            filter = random_array(DType::kF32, sizes.filter, rng);
+          auto* const x = reinterpret_cast<float*>(input.data());
+          auto* const w = reinterpret_cast<float*>(filter.data());
+          if (blank) std::fill_n(x, sizes.input, 0.0F);
+          for (int64_t f = 0; f < sizes.filter; ++f) w[f] = std::copysign(w[f], by);
+          if (std::isinf(by)) w[3] = by;
+          check_conv_bits(pools, DType::kF32, DType::kF32, s, sizes, input, filter);
+        }
+      }
+}
+
+TEST_CASE("of few images threads share the output features, and filters are packed where they are used") {
+  const auto plan = [](int64_t batch, int64_t features, int64_t threads) {
+    ConvShape s = same_size(batch, features, features, 7);
+    usual_strides(s, false);
+    const auto found = jit::plan_rows(s, 16, 14, 32, 4, threads);
+    REQUIRE(found);
+    CHECK(found->across);
+    return *found;
+  };
+  const jit::RowPlan alone = plan(8, 512, 1), shared = plan(8, 512, 2), many = plan(64, 128, 2);
+  CHECK(alone.cuts == 1);
+  CHECK(alone.pack == jit::RowPlan::Pack::kPanel);
+  CHECK(shared.tasks == 2);
+  CHECK(shared.cuts == 2);
+  CHECK(shared.images == 8);
+  CHECK(many.cuts == 1);
+  CHECK(many.images <= 32);
+  CHECK(many.pack == jit::RowPlan::Pack::kOnce);
+}
+
+// As they lie by feature of the output or of the input, forwards or reversed, as in gradients of the input.
+TEST_CASE("filters are turned so that output features lie side by side") {
+  std::mt19937_64 rng(33);
+  int turned = 0;
+  for (int i = 0; i < 200; ++i) {
+    ConvShape s = random_shape(rng);
+    s.filter_input = pick(rng, {1, 3, 17, 130});
+    s.output_features = pick(rng, {16, 20, 33, 70});
+    Sizes sizes = usual_strides(s, false);
+    const int64_t window = s.window();
+    if (i % 2 == 1) {
+      s.filter_output_stride = window;
+      s.filter_input_stride = window * s.output_features;
+    }
+    const auto filters = jit::TurnedFilters::of(s);
+    if (!filters) {
+      CHECK(window == 1);
+      continue;
+    }
+    ++turned;
+    std::vector<float> from(static_cast<size_t>(sizes.filter)), to(from.size(), -1);
+    std::iota(from.begin(), from.end(), 0.0F);
+    const int64_t features = s.filter_input, columns = s.output_features, half = features / 2;
+    for (jit::Isa isa : kIsas) {
+      std::fill(to.begin(), to.end(), -1.0F);
+      for (const auto& [f0, f1] : {std::pair{int64_t{0}, half}, std::pair{half, features}})
+        filters->turn(jit::gemm_kernels<float>(jit::usable_isa(isa)), from.data(), columns, 32, f0, f1,
+                      [&](int64_t first, int64_t k) { return to.data() + k * columns + first; });
+      bool same = true;
+      for (int64_t w = 0; w < window; ++w) {
+        int64_t at = 0, left = w;
+        for (size_t d = s.spatial.size(); d-- > 0; left /= s.spatial[d].filter) {
+          const ConvDim& dim = s.spatial[d];
+          const int64_t here = left % dim.filter;
+          at += (dim.reversed ? dim.filter - 1 - here : here) * dim.filter_stride;
+        }
+        for (int64_t f = 0; f < features; ++f)
+          for (int64_t c = 0; c < columns; ++c)
+            same =
+                same && to[static_cast<size_t>((w * features + f) * columns + c)] ==
+                            static_cast<float>(at + f * s.filter_input_stride + c * s.filter_output_stride);
+      }
+      CHECK(same);
+    }
+  }
+  CHECK(turned > 100);
 }
 
 TEST_CASE("the definition of convolution agrees with a padded, dilated input written out") {
