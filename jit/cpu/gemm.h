@@ -55,17 +55,18 @@ struct GemmSize {
 // Packed B takes at most this much. From a shared cache its tiles still come faster than they are used (of a
 // second level of 512 KB, too); the wider it is, the less often A is packed.
 inline constexpr int64_t kPackedBytes = 1024 << 10;
-// The panels of A that are packed together: a part of a second-level cache.
-inline constexpr int64_t kPanelsBytes = 128 << 10;
+// The panels of A that are packed together: a part of a second-level cache; all of them, so that no tile of B
+// is needed again, where they take this much.
+inline constexpr int64_t kPanelsBytes = 64 << 10, kAllPanelsBytes = 128 << 10;
 inline constexpr int64_t kLineBytes = 64, kTilesPerRun = 8;
 // Of smaller factors the processor finds what is packed next soon enough by itself.
 inline constexpr int64_t kAheadBytes = 1 << 20;
 // Sums of C, where C itself cannot hold them (another type, scattered): B is packed again for each such part
 // of its rows.
 inline constexpr int64_t kAsideBytes = 2 << 20;
-// A is read in place when the result is at most this many vectors wide, or all of A is so small. Of tiles as
-// high as those of packed panels, which are turned to be packed, also where the result is this narrow and no
-// memory is waited for.
+// A is read in place when the result is at most this many vectors wide, or all of A is so small, or as the
+// kernels say. Of tiles as high as those of packed panels, which are turned to be packed, also where the
+// result is this narrow and no memory is waited for.
 inline constexpr int64_t kInPlaceColumns = 2, kInPlaceBytes = 16 << 10, kNarrowColumns = 32;
 inline constexpr int64_t kStackScratch = 16 << 10;
 // Less work than this many multiply-adds per thread (some 15 us) is not worth waking a thread.
@@ -108,11 +109,15 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   const int64_t kb = std::min(s.block, s.k);
   // Packing A pays only when several tiles use it, and its rows do not all stay near the processor by
   // themselves.
-  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows[0] > 0 &&
-                 (s.n <= kInPlaceColumns * kernels.lanes ||
-                  s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes ||
-                  (kernels.in_place_rows[1] >= kernels.max_rows && s.n <= kNarrowColumns * kernels.lanes &&
-                   s.m * s.k * static_cast<int64_t>(sizeof(T)) <= kAheadBytes));
+  const int64_t a_bytes = s.m * s.k * static_cast<int64_t>(sizeof(T));
+  const bool tall = s.m > kernels.wide_rows;
+  p.a_in_place =
+      a_direct_ld >= 0 && kernels.in_place_rows[0] > 0 &&
+      (s.n <= kInPlaceColumns * kernels.lanes ||
+       s.m * a_direct_ld * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes ||
+       (tall && (s.n <= kernels.in_place_vecs * kernels.lanes || a_bytes <= kernels.in_place_bytes)) ||
+       (kernels.in_place_rows[1] >= kernels.max_rows && s.n <= kNarrowColumns * kernels.lanes &&
+        a_bytes <= kAheadBytes));
   p.panel_rows = p.a_in_place ? kernels.in_place_rows[s.n <= kernels.lanes ? 0 : 1] : kernels.max_rows;
   p.nr = kernels.lanes * (s.m <= kernels.wide_rows && !p.a_in_place ? kMaxTileVecs : kernels.max_vecs);
   const int64_t fit =
@@ -125,7 +130,9 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * p.panel_rows ||
                                       kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= (16 << 10));
   const int64_t panels = ceil_div(s.m, p.panel_rows);
-  p.block_panels = std::max<int64_t>(kPanelsBytes / static_cast<int64_t>(sizeof(T)) / kb / p.panel_rows, 1);
+  const int64_t panel_bytes = kb * p.panel_rows * static_cast<int64_t>(sizeof(T));
+  p.block_panels =
+      panels * panel_bytes <= kAllPanelsBytes ? panels : std::max<int64_t>(kPanelsBytes / panel_bytes, 1);
   const int64_t tiles = p.nc / p.nr;
   p.b_elements =
       p.b_in_place ? 0 : p.pitch(kb) * (panels <= p.block_panels ? std::min(tiles, kTilesPerRun) : tiles);

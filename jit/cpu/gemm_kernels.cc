@@ -119,6 +119,8 @@ const GemmKernels<T>& portable() {
       .narrow_f16 = nullptr,
       .narrow_bf16 = nullptr,
       .in_place_rows = {},
+      .in_place_vecs = 0,
+      .in_place_bytes = 0,
       .in_place = {},
       .rows_times = rows_times<T>,
       .columns_times = columns_times<T>,

@@ -160,6 +160,9 @@ inline void load_transposed(const double* src, int64_t stride, __m512d* out) {
 
 constexpr int kWideRows = 6;
 constexpr int kInPlaceRows[] = {8, 8};  // of one vector and of two
+// Eight rows of two vectors keep the multipliers busy, and take less of the first-level cache than packed
+// panels.
+constexpr int kInPlaceVecs = 16, kInPlaceBytes = 1 << 20;
 constexpr int kVectorColumns = 16;
 
 #include "jit/cpu/gemm_tile.inc"

@@ -10,7 +10,7 @@
 
 #include "hlo/half.h"
 #include "hlo/type_error.h"
-#include "jit/cpu/gemm_kernels.h"
+#include "jit/cpu/gemm.h"
 #include "tests/jit/kernel_testing.h"
 
 using namespace lamina;
@@ -122,6 +122,8 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
            {DType::kF32, 520, 520, 510},
            {DType::kF32, 200, 90, 520},
            {DType::kF64, 140, 100, 260},
+           {DType::kF32, 530, 290, 530},
+           {DType::kF64, 300, 150, 520},
        }) {
     const DotShape s{1, m, n, k, m * k, k, 1, k * n, n, 1};
     const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
@@ -154,6 +156,20 @@ TEST_CASE("tiles of 16-bit pairs add the same with and without an instruction of
         chosen.tile[rows - 1][vec](kTerms, a.data(), b.data(), n, actual.data(), n, n, first);
         if (expected != actual) FAIL(rows << " rows of " << n << ", first " << first);
       }
+}
+
+TEST_CASE("factors of narrow results, and small ones, are read where they lie") {
+  const auto in_place = [](jit::Isa isa, int64_t m, int64_t n, int64_t k) {
+    const jit::GemmSize size{1, m, n, k, hlo::kDotBlock};
+    return jit::plan_gemm<float>(jit::gemm_kernels<float>(isa), size, k, n, false).a_in_place;
+  };
+  if (jit::gemm_kernels<float>(jit::Isa::kAvx512).in_place_rows[0] == 0) return;  // none on this processor
+  CHECK(in_place(jit::Isa::kAvx512, 64, 64, 2048));
+  CHECK(in_place(jit::Isa::kAvx512, 128, 1024, 784));
+  CHECK(in_place(jit::Isa::kAvx512, 4096, 256, 4096));
+  CHECK_FALSE(in_place(jit::Isa::kAvx512, 4096, 300, 4096));
+  CHECK(in_place(jit::Isa::kAvx2, 128, 256, 784));
+  CHECK_FALSE(in_place(jit::Isa::kAvx2, 128, 1024, 784));
 }
 
 TEST_CASE("large dots of transposed factors") {
