@@ -260,6 +260,7 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
   // The runs of a block of terms, for the first output position of a line.
   struct Block {
     int64_t first, count;  // among runs
+    int64_t wy, wx, taps;  // of the window: where it begins, and over how many positions it goes
   };
   struct Runs {
     std::vector<TileRun<T>> runs;
@@ -283,18 +284,23 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
                             n});
         k += n;
       }
-      out.blocks.push_back({before, static_cast<int64_t>(out.runs.size()) - before});
+      const int64_t tap = block / features;
+      out.blocks.push_back({before, static_cast<int64_t>(out.runs.size()) - before, tap / x.filter,
+                            tap % x.filter, (end - 1) / features - tap + 1});
     }
   }
 
-  // Whether all of the terms [k0, k1) of an output line (of its position `group`, if `across`) are padding.
-  bool is_blank(int64_t line, int64_t group, int64_t k0, int64_t k1) const {
+  // Whether all of a block's terms are padding for an output line (for its position `group`, if `across`).
+  bool is_blank(int64_t line, int64_t group, const Block& block) const {
     const hlo::ConvDim &y = plan_.y, &x = plan_.x;
-    for (int64_t tap = k0 / plan_.features; tap * plan_.features < k1; ++tap) {
-      const int64_t wy = tap / x.filter, wx = tap % x.filter;
+    int64_t wy = block.wy, wx = block.wx;
+    for (int64_t tap = 0; tap < block.taps; ++tap) {
       if (input_line(y, line * y.stride + wy * y.filter_dilation) >= 0 &&
           (!plan_.across || input_line(x, group * x.stride + wx * x.filter_dilation) >= 0))
         return false;
+      if (++wx < x.filter) continue;
+      wx = 0;
+      ++wy;
     }
     return true;
   }
@@ -360,7 +366,7 @@ class RowConvolution : private ConvolutionCall<T, Out, Store> {
               const int64_t block = k0 + static_cast<int64_t>(i) * hlo::kDotBlock,
                             terms = std::min(hlo::kDotBlock, k1 - block);
               for (AheadRows& rows : ahead) rows.step();
-              if (is_blank(line, group, block, block + terms))
+              if (is_blank(line, group, of.blocks[i]))
                 blanks.add(kernels_, i, b, terms, width, c, rows, plan_.ld, block == 0);
               else
                 kernel[rows - 1][vecs - 1](of.runs.data() + of.blocks[i].first, of.blocks[i].count, offset,

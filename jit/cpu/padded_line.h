@@ -27,6 +27,7 @@ struct PaddedLine {
 // zeros are.
 inline int64_t input_line(const hlo::ConvDim& y, int64_t at) {
   const int64_t p = at - y.pad_low;
+  if (y.input_dilation == 1) return p < 0 || p >= y.input ? -1 : p;  // division takes its time
   return p < 0 || p % y.input_dilation != 0 || p / y.input_dilation >= y.input ? -1 : p / y.input_dilation;
 }
 
