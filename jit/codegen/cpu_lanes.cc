@@ -295,29 +295,25 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
   if (n == 1 || !place.stride) {
     Value* address = n == 1 ? addresses(row, access, index, 1)
                             : b_.CreateGEP(prim_.memory_type(t, 1), place.pointer, index);
-    if (n > 1 && on()) {
-      if (left_ && !stores_masked_)
-        store_left(value, address, t, n);
-      else
-        plain_or_masked(
-            on(), n,
-            [&]() -> Value* {
-              b_.CreateAlignedStore(value, address, align);
-              return nullptr;
-            },
-            [&]() -> Value* {
-              b_.CreateMaskedStore(value, address, align, on());
-              return nullptr;
-            });
-      return;
-    }
-    llvm::StoreInst* const made = b_.CreateAlignedStore(value, address, align);
-    if (n > 1 && streams_) {
-      const int64_t bytes = n * hlo::byte_size(t);
-      made->setAlignment(llvm::Align(std::min<int64_t>(bytes, kStreamAlign)));
-      made->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                        llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
-    }
+    const auto whole = [&]() -> Value* {
+      llvm::StoreInst* const made = b_.CreateAlignedStore(value, address, align);
+      if (n > 1 && streams_) {
+        const int64_t bytes = n * hlo::byte_size(t);
+        made->setAlignment(llvm::Align(std::min<int64_t>(bytes, kStreamAlign)));
+        made->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                          llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+      }
+      return nullptr;
+    };
+    if (n == 1 || !on())
+      whole();
+    else if (left_ && !stores_masked_)
+      store_left(value, address, t, n);
+    else
+      plain_or_masked(on(), n, whole, [&]() -> Value* {
+        b_.CreateMaskedStore(value, address, align, on());
+        return nullptr;
+      });
     return;
   }
   Value* mask = on() ? on() : all_lanes(n);

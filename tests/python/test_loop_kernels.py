@@ -253,6 +253,14 @@ def test_large_results_are_stored_past_the_caches(dtype, shape):
 
 
 @pytest.mark.machine_code
+def test_whole_vectors_of_bodies_that_are_always_masked_are_stored_past_the_caches():
+    x = np.linspace(-3, 3, 5_000_001, dtype="float32")
+    on_cpu = lm.devices()[0].platform != "cuda"
+    compiled = lm.jit(lnp.exp).lower(x).compile()
+    assert ("!nontemporal" in compiled.as_text("ir")) == on_cpu
+
+
+@pytest.mark.machine_code
 def test_large_results_over_their_operand_and_their_readers():
     x = (np.arange(9_000_001) % 101).astype("float32")
     jitted = lm.jit(lambda x: x * 0.5 + 1.0, donate_argnums=0)
