@@ -65,7 +65,7 @@ inline Scalar limit(Scalar x, double low, double high) {
 Scalar from_biased(Scalar biased);
 // 2^n for an integral n (f64), -1022 <= n <= 1023.
 Scalar power_of_two(Scalar n);
-// x * 2^n for an integral n, |n| <= 2040; two roundings where the result is subnormal.
+// x * 2^n for an x near 1 and an integral n, |n| <= 2040.
 Scalar scale_by_power(Scalar x, Scalar n);
 
 // exp(x.hi + x.lo) for |x.lo| <= 2^-40; where |x.hi| > 1100, x.lo must be 0.
@@ -92,15 +92,14 @@ inline SinglePower single_power(Scalar x, double per, int more = 0) {
   const Scalar counted = fma(x, per, biased);
   return {counted - biased, bitcast(to_bits(counted) << 23, DType::kF32)};
 }
-// In f32: x * per rounded to the integer n, and two powers with the product 2^(n / 2^steps), that exponent
-// rounded down and at most 250 in size, so that of two products with a number near 1 only the second rounds.
-// The low bits of 1.5 * 2^23 + (n + 254 * 2^steps), `counted`, hold the sum of two biased exponents, above
-// the `steps` of n.
+// In f32: x rounded to a multiple of 1/(4 * per) whose numerator is n: the quarters n / 4, and n as
+// Prim::scale takes it.
 struct SplitPower {
-  Scalar n, first, second, counted;
+  Scalar quarters, counted;
+  Scalar place() const { return to_bits(counted); }  // n mod 4 in the lowest bits
 };
-SplitPower split_power(Scalar x, double per, int steps);
-inline Scalar scale(Scalar x, const SplitPower& by) { return x * by.first * by.second; }
+SplitPower split_power(Scalar x, double per);
+inline Scalar scale(Scalar size, const SplitPower& by) { return scale(size, by.counted); }
 
 // In f32: exp(x + low) = (step + rest) * 2^..., for |x| <= 110 and a `low` of a few units of x's last place;
 // 1 <= step < 2, |rest| <= step / 11. Good to 2^-28.

@@ -29,17 +29,17 @@ Scalar short_expm1_near(Scalar r) {
   return fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
 }
 
-// x, limited to where exp(x) is neither 0 nor infinite, and 2^n for the whole n next to x / ln(2). The lowest
-// bits of kBoth + n, `both`, hold the sum of two biased exponents, whose powers are the factors of 2^n: where
-// the result is subnormal, only the second product rounds.
+// What Prim::scale adds to the exponents of f64.
+constexpr double kBoth = kRound + 2 * 1023;
+
+// x, limited to where exp(x) is neither 0 nor infinite, and the whole n next to x / ln(2).
 struct WholePower {
-  Scalar x, n, both;
-  Scalar times(Scalar size) const { return size * from_biased(both >> 1) * from_biased((both + 1) >> 1); }
+  Scalar x, n, counted;
+  Scalar times(Scalar size) const { return scale(size, counted); }
 };
 WholePower whole_power(Scalar x0) {
-  constexpr double kBoth = kRound + 2 * 1023;
   const Scalar x = limit(x0, -746, 710), counted = fma(x, kLog2e, kBoth);
-  return {x, counted - kBoth, to_bits(counted)};
+  return {x, counted - kBoth, counted};
 }
 
 // The rules of f32 below use f32 alone, so that a vector holds twice as many and no GPU is slow at it; what
@@ -50,8 +50,8 @@ constexpr double kLn2TopSingle = 0x1.62e4p-1, kLn2RestSingle = 0x1.7f7d1cp-20;
 
 // The factor 2^(n mod 4 / 4) is looked up; `rest` is what the other adds to 1.
 SteppedExp with_step(const SplitPower& power, Scalar rest) {
-  const Scalar step = lookup(power.counted, kExpSteps);
-  return {step, fma(step, rest, lookup(power.counted, kExpSteps + 1)), power};
+  const Scalar step = lookup(power.place(), kExpSteps);
+  return {step, fma(step, rest, lookup(power.place(), kExpSteps + 1)), power};
 }
 
 Scalar exponential_f32(Scalar x) {
@@ -61,8 +61,8 @@ Scalar exponential_f32(Scalar x) {
 
 Scalar exp2_f32(Scalar x0) {
   const Scalar x = limit(x0, -152, 130);
-  const SplitPower power = split_power(x, 4, 2);
-  const Scalar r = fma(power.n, -0.25, x);
+  const SplitPower power = split_power(x, 1);
+  const Scalar r = x - power.quarters;
   const SteppedExp e = with_step(power, r * polynomial(r, kExp2Step));
   return scale(e.step + e.rest, power);
 }
@@ -255,20 +255,18 @@ Scalar power_of_two(Scalar n) {
   return bitcast(to_bits(biased) << constant_bits(to_bits(biased), 52), DType::kF64);
 }
 
-SplitPower split_power(Scalar x, double per, int steps) {
-  const double biased = 0x1.8p23 + (254 << steps);
-  const Scalar sum = fma(x, per, biased), counted = to_bits(sum);
-  const Scalar both = counted >> steps;
-  const auto power = [](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
-  return {sum - biased, power(both >> 1), power((both + 1) >> 1), counted};
+SplitPower split_power(Scalar x, double per) {
+  constexpr double kBoth = 0x1.8p23 + 4 * 254;
+  const Scalar counted = fma(x, 4 * per, kBoth);
+  return {fma(counted, 0.25, -kBoth / 4), counted};
 }
 
 SteppedExp stepped_exp(Scalar x, std::optional<Scalar> low) {
-  // ln(2) / 4 to 12 bits, so that its product with n is exact, and the rest.
-  constexpr double kStepTop = 0x1.62ep-3, kStepRest = 0x1.0bfbe8p-17;
-  const SplitPower power = split_power(x, 4 * kLog2e, 2);
-  const Scalar top = fma(power.n, -kStepTop, x);
-  const Scalar r = fma(power.n, -kStepRest, low ? top + *low : top);
+  // ln(2) to 12 bits, so that its product with the quarters is exact, and the rest.
+  constexpr double kTop = 0x1.62ep-1, kRest = 0x1.0bfbe8p-15;
+  const SplitPower power = split_power(x, kLog2e);
+  const Scalar top = fma(power.quarters, -kTop, x);
+  const Scalar r = fma(power.quarters, -kRest, low ? top + *low : top);
   return with_step(power, fma(r * r, polynomial(r, kExpStep), r));
 }
 
@@ -288,10 +286,7 @@ Scalar odd_piecewise(const Pieces& pieces, Scalar x) {
   return with_sign_of(fma(p.t, p.slope, select(about_zero, a, p.value)), x);
 }
 
-Scalar scale_by_power(Scalar x, Scalar n) {
-  const Scalar first = round_even(n * 0.5);
-  return x * power_of_two(first) * power_of_two(n - first);
-}
+Scalar scale_by_power(Scalar x, Scalar n) { return scale(x, n + kBoth); }
 
 ExpParts exp_parts(Sum x) {
   const Scalar hi = limit(x.hi, -1100, 1100);

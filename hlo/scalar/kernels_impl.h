@@ -107,6 +107,19 @@ struct Fma {
     return std::fma(a, b, c);
   }
 };
+// The bits of b hold the sum of two biased exponents, above those of quarters in f32.
+struct Scale {
+  template <typename T>
+  static constexpr bool ok = is_native_float<T>;
+  template <typename T>
+  LAMINA_OP T op(T a, T b) {
+    constexpr int kQuarters = sizeof(T) == 4 ? 2 : 0, kDigits = std::numeric_limits<T>::digits - 1;
+    const Bits<T> both = std::bit_cast<Bits<T>>(b) >> kQuarters;
+    const T first = std::bit_cast<T>(both >> 1 << kDigits);
+    const T second = std::bit_cast<T>((both + 1) >> 1 << kDigits);
+    return a * first * second;
+  }
+};
 // Of equal operands, which differ at most in the sign of zero, the bits of both decide.
 template <bool kLargest>
 struct Limit {
@@ -474,6 +487,8 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
       return typed<Rem, 2>(operand);
     case Prim::fma:
       return typed<Fma, 3>(operand);
+    case Prim::scale:
+      return typed<Scale, 2>(operand);
     case Prim::maximum:
       return typed<Limit<true>, 2>(operand);
     case Prim::minimum:

@@ -104,6 +104,8 @@ inline Scalar bitcast(Scalar x, DType type) { return record(Prim::bitcast, type,
 inline Scalar trunc(Scalar x) { return record(Prim::trunc, x.type(), x); }
 inline Scalar round_even(Scalar x) { return record(Prim::round_even, x.type(), x); }
 inline Scalar mul_high(Scalar a, Scalar b) { return record(Prim::mul_high, a.type(), a, b); }
+// size * 2^e as Prim::scale says.
+inline Scalar scale(Scalar size, Scalar counted) { return record(Prim::scale, size.type(), size, counted); }
 inline Scalar clz(Scalar a) { return record(Prim::count_leading_zeros, a.type(), a); }
 // Number `index` mod 16 of an f32 table (tables.h); `index` is u32.
 inline Scalar lookup(Scalar index, uint64_t table) {

@@ -54,6 +54,7 @@ std::string prim_fault(Prim prim, DType r, std::span<const DType> o, uint64_t im
     case Prim::abs:
       return same(0) && (real || is_integer(r)) ? "" : no("operands must be numbers of the result's type");
     case Prim::fma:
+    case Prim::scale:
     case Prim::maximum:
     case Prim::minimum:
     case Prim::sqrt:

@@ -78,7 +78,7 @@ Scalar erfc_f32(Scalar x) {
   const Sum e = fast_two_sum(steps.step, steps.rest), scaled = {hi, fma(p.t, p.slope, p.value - hi)};
   const Sum product = two_product(e.hi, scaled.hi);
   const Scalar low = product.lo + fma(e.hi, scaled.lo, e.lo * scaled.hi);
-  const Scalar power = steps.power.first * steps.power.second;
+  const Scalar power = scale(constant(x, 1), steps.power);
   const Sum left = fast_two_sum(constant(x, 2), -(product.hi * power));
   return select(x < 0, left.hi + (left.lo - low * power), scale(product.hi + low, steps.power));
 }

@@ -83,6 +83,8 @@ class Expansion {
         return b_.make(Op::count_leading_zeros, {{x}});
       case Prim::mul_high:
         return mul_high(x, y);
+      case Prim::scale:
+        return scale(x, y);
       case Prim::lookup:
         return lookup(x, i);
       case Prim::eq:
@@ -114,6 +116,20 @@ class Expansion {
 
   Value bits(const Value& like, uint64_t value) {
     return b_.broadcast_scalar(b_.scalar_int(like.dtype(), static_cast<int64_t>(value)), dims_);
+  }
+
+  // The bits of y hold the sum of two biased exponents, above those of quarters in f32.
+  Value scale(const Value& x, const Value& y) {
+    if (!x || !y) return Value();
+    const bool wide = x.dtype() == DType::kF64;
+    const Value counted = b_.bitcast_convert(y, bits_type(x.dtype()));
+    const auto shr = [&](const Value& v, uint64_t n) { return b_.shift_right_logical(v, bits(v, n)); };
+    const auto power = [&](const Value& v) {
+      const Value exponent = shr(v, 1);
+      return b_.bitcast_convert(b_.shift_left(exponent, bits(exponent, wide ? 52 : 23)), x.dtype());
+    };
+    const Value both = wide ? counted : shr(counted, 2);
+    return b_.multiply(b_.multiply(x, power(both)), power(b_.add(both, bits(both, 1))));
   }
 
   // By the bits of the place, the lowest first.

@@ -98,6 +98,8 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
     case Prim::fma:
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type(result, lanes)},
                                 {o[0].value, o[1].value, o[2].value});
+    case Prim::scale:
+      return emit_scale(result, o[0].value, o[1].value, lanes);
     case Prim::maximum:
     case Prim::minimum:
       return emit_extreme(prim == Prim::maximum, result, o[0].value, o[1].value, lanes);
@@ -158,21 +160,18 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
 Value* PrimEmitter::by_parts(llvm::ArrayRef<Value*> operands, unsigned at_once, const OfPart& f) {
   const unsigned lanes = llvm::cast<llvm::FixedVectorType>(operands[0]->getType())->getNumElements();
   if (lanes == at_once) return f(operands);
-  Value* all = nullptr;
+  llvm::SmallVector<Value*, 8> made;
   for (unsigned from = 0; from < lanes; from += at_once) {
     llvm::SmallVector<Value*, 2> parts;
     for (Value* o : operands)
       parts.push_back(b_.CreateExtractVector(
           llvm::FixedVectorType::get(o->getType()->getScalarType(), at_once), o, b_.getInt64(from)));
-    Value* part = f(parts);
-    if (!all)
-      all = llvm::PoisonValue::get(llvm::FixedVectorType::get(part->getType()->getScalarType(), lanes));
-    all = b_.CreateInsertVector(all->getType(), all, part, b_.getInt64(from));
+    made.push_back(f(parts));
   }
-  return all;
+  return llvm::concatenateVectors(b_, made);
 }
 
-bool PrimEmitter::has_range(DType t, unsigned lanes) const {
+bool PrimEmitter::has_avx512(DType t, unsigned lanes) const {
   const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
   return native_.x86_bits == 512 && bits >= 128 && (bits & (bits - 1)) == 0;
 }
@@ -194,6 +193,49 @@ Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsign
                                                : (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_128
                                                          : llvm::Intrinsic::x86_avx512_mask_range_pd_128);
   llvm::SmallVector<Value*, 6> operands{a, b, b_.getInt32(kCompared | (largest ? 1 : 0)), a,
+                                        llvm::Constant::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8U)))};
+  if (bits == 512) operands.push_back(b_.getInt32(kCurrentRounding));
+  return b_.CreateIntrinsic(id, {}, operands);
+}
+
+// AVX-512's VSCALEF multiplies by 2^floor; elsewhere the bits of `counted` hold the sum of two biased
+// exponents, above those of quarters in f32, whose powers are the factors: where the result is subnormal,
+// only the second product rounds.
+Value* PrimEmitter::emit_scale(DType t, Value* size, Value* counted, unsigned lanes) {
+  const bool single = t == DType::kF32;
+  Type* const real = type(t, lanes);
+  if (has_avx512(t, lanes)) {
+    const auto number = [&](double value) { return llvm::ConstantFP::get(real, value); };
+    Value* power = single ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {real},
+                                               {counted, number(0.25), number(-(0x1.8p23 + 4 * 254) / 4)})
+                          : b_.CreateFSub(counted, number(0x1.8p52 + 2046));
+    return by_parts({size, power}, std::min(lanes, static_cast<unsigned>(64 / byte_size(t))),
+                    [&](llvm::ArrayRef<Value*> parts) { return scale_by_powers(t, parts[0], parts[1]); });
+  }
+  const unsigned width = register_width(t);
+  Type* const bits = int_type(width, lanes);
+  const auto power = [&](Value* twice) {
+    Value* const exponent = b_.CreateLShr(twice, int_constant(width, 1, lanes));
+    return b_.CreateBitCast(b_.CreateShl(exponent, int_constant(width, single ? 23 : 52, lanes)), real);
+  };
+  Value* both = b_.CreateBitCast(counted, bits);
+  if (single) both = b_.CreateLShr(both, int_constant(width, 2, lanes));
+  Value* const scaled = b_.CreateFMul(power(both), size);
+  return b_.CreateFMul(power(b_.CreateAdd(both, int_constant(width, 1, lanes))), scaled);
+}
+
+Value* PrimEmitter::scale_by_powers(DType t, Value* size, Value* power) {
+  constexpr int kCurrentRounding = 4;
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(size->getType())->getNumElements();
+  const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
+  const bool single = t == DType::kF32;
+  const llvm::Intrinsic::ID id = bits == 512   ? (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
+                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512)
+                                 : bits == 256 ? (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
+                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_256)
+                                               : (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128
+                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128);
+  llvm::SmallVector<Value*, 5> operands{size, power, size,
                                         llvm::Constant::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8U)))};
   if (bits == 512) operands.push_back(b_.getInt32(kCurrentRounding));
   return b_.CreateIntrinsic(id, {}, operands);
@@ -232,7 +274,7 @@ Value* PrimEmitter::emit_extreme(bool largest, DType t, Value* a, Value* b, unsi
   if (is_same_in_all_lanes(b)) return emit_bounded(largest, t, a, b, lanes);
   if (is_same_in_all_lanes(a)) return emit_bounded(largest, t, b, a, lanes);
   Constant* nan = this->nan(t, lanes);
-  if (has_range(t, lanes))
+  if (has_avx512(t, lanes))
     return b_.CreateSelect(b_.CreateFCmpUNO(a, b), nan, emit_range(largest, t, a, b, lanes));
   Type* bits = int_type(register_width(t), lanes);
   Value *below = largest ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOLT(b, a),
@@ -261,7 +303,7 @@ Value* PrimEmitter::emit_extremes(Prim prim, DType t, llvm::ArrayRef<Value*> val
     Value* one = b_.CreateFCmpUNO(values[i], values[std::min(i + 1, values.size() - 1)]);
     has_nan = has_nan ? b_.CreateOr(has_nan, one) : one;
   }
-  if (has_range(t, lanes)) {
+  if (has_avx512(t, lanes)) {
     for (Value* v : values.drop_front()) found = emit_range(largest, t, found, v, lanes);
   } else {
     Type* const bits = int_type(register_width(t), lanes);

@@ -59,8 +59,10 @@ class PrimEmitter {
   // f of parts of the operands, of `at_once` lanes each.
   using OfPart = std::function<llvm::Value*(llvm::ArrayRef<llvm::Value*> parts)>;
   llvm::Value* by_parts(llvm::ArrayRef<llvm::Value*> operands, unsigned at_once, const OfPart& f);
-  bool has_range(DType t, unsigned lanes) const;
+  bool has_avx512(DType t, unsigned lanes) const;
   llvm::Value* emit_range(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  llvm::Value* emit_scale(DType t, llvm::Value* size, llvm::Value* counted, unsigned lanes);
+  llvm::Value* scale_by_powers(DType t, llvm::Value* size, llvm::Value* power);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);

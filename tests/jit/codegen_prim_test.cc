@@ -30,17 +30,38 @@ LoopKernel prim_kernel(Prim prim, DType result, const std::vector<DType>& operan
   return k.kernel;
 }
 
+constexpr int64_t kCount = 1003;
+using Elements = std::vector<char>;
+
+// Operands that Prim::scale is for; some results overflow, and some are subnormal.
+template <typename T>
+std::vector<Elements> scale_operands(T bias, int per, int most, std::mt19937_64& rng) {
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+  constexpr T kNumbers[] = {1, 1.5, -1.25, T{0.75}, T{-0.5}, 0, T{-0.0}, kNan};
+  std::vector<Elements> result(2, Elements(kCount * sizeof(T)));
+  for (int64_t i = 0; i < kCount; ++i) {
+    const int e = static_cast<int>(rng() % (2 * most * per + 1)) - most * per;
+    const T drawn = std::ldexp(static_cast<T>(rng() >> 11), -53) + T{0.5};
+    const T size = i % 3 == 0 ? kNumbers[i / 3 % std::size(kNumbers)] : i % 3 == 1 ? drawn : -drawn;
+    const T counted = std::isnan(size) && i % 2 == 0 ? kNan : bias + static_cast<T>(e);
+    std::memcpy(&result[0][i * sizeof(T)], &size, sizeof(T));
+    std::memcpy(&result[1][i * sizeof(T)], &counted, sizeof(T));
+  }
+  return result;
+}
+
 void check(Prim prim, DType result, const std::vector<DType>& operands, uint64_t imm = 0) {
   const LoopKernel kernel = prim_kernel(prim, result, operands, imm);
   if (!verify(kernel).ok()) return;
-  constexpr int64_t kCount = 1003;
   std::mt19937_64 rng(7);
-  std::vector<std::vector<char>> inputs;
+  std::vector<Elements> inputs;
+  if (prim == Prim::scale)
+    inputs = result == DType::kF32 ? scale_operands<float>(0x1.8p23F + 4 * 254, 4, 250, rng)
+                                   : scale_operands<double>(0x1.8p52 + 2046, 1, 2040, rng);
+  else
+    for (DType t : operands) inputs.push_back(random_elements(t, kCount, rng));
   std::vector<void*> buffers;
-  for (DType t : operands) {
-    inputs.push_back(random_elements(t, kCount, rng));
-    buffers.push_back(inputs.back().data());
-  }
+  for (Elements& input : inputs) buffers.push_back(input.data());
   const int64_t size = hlo::byte_size(result);
   std::vector<char> expected(kCount * size), got(kCount * size);
   const int64_t args[] = {kCount};
@@ -89,5 +110,25 @@ TEST_CASE("machine code of every primitive has the interpreter's bits", "[codege
         check(prim, compares ? DType::kBool : t, std::vector<DType>(hlo::prim_arity(prim), t));
       }
     }
+  }
+}
+
+TEST_CASE("scaling by a power of two rounds once", "[codegen]") {
+  std::mt19937_64 rng(3);
+  const std::vector<Elements> inputs = scale_operands<double>(0x1.8p52 + 2046, 1, 2040, rng);
+  std::vector<double> got(kCount);
+  void* buffers[] = {const_cast<char*>(inputs[0].data()), const_cast<char*>(inputs[1].data()), got.data()};
+  const LoopKernel kernel = prim_kernel(Prim::scale, DType::kF64, {DType::kF64, DType::kF64}, 0);
+  const int64_t args[] = {kCount};
+  const int32_t cancel = 0;
+  REQUIRE(interpret_kernel(kernel, buffers, args, 0, 1, 0, kCount, &cancel) == 0);
+  for (int64_t i = 0; i < kCount; ++i) {
+    double size, counted;
+    std::memcpy(&size, &inputs[0][i * sizeof(double)], sizeof(double));
+    std::memcpy(&counted, &inputs[1][i * sizeof(double)], sizeof(double));
+    if (std::isnan(size))
+      CHECK(std::isnan(got[i]));
+    else
+      CHECK(got[i] == std::ldexp(size, static_cast<int>(counted - (0x1.8p52 + 2046))));
   }
 }
