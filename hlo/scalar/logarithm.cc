@@ -69,16 +69,15 @@ Scalar exponent_of_one(Scalar tiny) {
   return select(tiny, kExponentOfOne + 54, usual);
 }
 
-Scalar log_f64(Scalar x) {
-  const Scalar tiny = x < 0x1p-1022;
-  const auto [f, base] = near_one(select(tiny, x * 0x1p54, x), exponent_of_one(tiny));
+Scalar log_of_near(const Near& near) {
+  const auto& [f, base] = near;
   // log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 (2/3 + 2/5 s^2 + ...)): only the first two terms need more digits
   // (K. Ng's form in FreeBSD's e_log.c).
   const Scalar s = f / (f + 2), z = s * s, square = f * f, half = square * 0.5;
   const Scalar bent = f - half, bent_low = fma(fma(f, f, -square), -0.5, (f - bent) - half);
   const Sum sum = fast_two_sum(base.hi, bent);
   const Scalar rest = fma(s, fma(z, polynomial(z, kLogNear), half), bent_low + base.lo);
-  return with_log_specials(x, sum.hi + (sum.lo + rest));
+  return sum.hi + (sum.lo + rest);
 }
 
 // A positive normal v = m * 2^k with 21/32 <= m < 21/16, all in f32, so that a vector holds twice as many:
@@ -113,6 +112,13 @@ Scalar outside(Scalar x, double least, double end) {
 }
 Scalar has_sign(Scalar bits) { return (bits & sign_mask(bits)) != 0; }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Scalar log_f64(Scalar x) {
+  const Scalar tiny = x < 0x1p-1022;
+  const Scalar any = log_of_near(near_one(select(tiny, x * 0x1p54, x), exponent_of_one(tiny)));
+  return select_rare(has_sign(outside(x, 0x1p-1022, kInfinity)), with_log_specials(x, any),
+                     log_of_near(near_one(x, kExponentOfOne)));
+}
 
 Scalar log_f32(Scalar x) {
   const Scalar tiny = x < 0x1p-126;

@@ -25,10 +25,17 @@ using hlo::is_storage_float;
 using llvm::Constant;
 using llvm::Type;
 using llvm::Value;
+using llvm::PatternMatch::m_APInt;
+using llvm::PatternMatch::m_BitCast;
+using llvm::PatternMatch::m_c_And;
+using llvm::PatternMatch::m_c_Or;
+using llvm::PatternMatch::m_Deferred;
 using llvm::PatternMatch::m_LShr;
 using llvm::PatternMatch::m_SpecificInt;
+using llvm::PatternMatch::m_Sub;
 using llvm::PatternMatch::m_Trunc;
 using llvm::PatternMatch::m_Value;
+using llvm::PatternMatch::m_Zero;
 
 namespace {
 
@@ -144,6 +151,7 @@ Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t 
     case Prim::ne:
     case Prim::lt:
     case Prim::le:
+      if (Value* unusual = emit_unusual(prim, o[0].value, o[1].value, lanes)) return unusual;
       return emit_compare(prim, o[0].type, o[0].value, o[1].value);
     case Prim::select:
     case Prim::select_rare:
@@ -348,6 +356,40 @@ Value* PrimEmitter::emit_either_nan(Value* a, Value* b) {
   };
   Value *x = asked(a), *y = asked(b);
   return x && y && x->getType() == y->getType() ? b_.CreateFCmpUNO(x, y) : nullptr;
+}
+
+// Whether a float is no positive normal number, as the sign of (bits - least) | (greatest - bits) tells;
+// null for anything else. AVX-512 has one instruction that asks for kinds of floats.
+Value* PrimEmitter::emit_unusual(Prim prim, Value* masked, Value* zero, unsigned lanes) {
+  if (native_.x86_bits != 512 || prim != Prim::ne || !match(zero, m_Zero())) return nullptr;
+  Value* bits;
+  const llvm::APInt *least, *greatest, *sign;
+  if (!match(masked,
+             m_c_And(m_c_Or(m_Sub(m_Value(bits), m_APInt(least)), m_Sub(m_APInt(greatest), m_Deferred(bits))),
+                     m_APInt(sign))))
+    return nullptr;
+  Value* number;
+  if (!match(bits, m_BitCast(m_Value(number)))) return nullptr;
+  Type* const real = number->getType()->getScalarType();
+  const bool single = real->isFloatTy();
+  const DType t = single ? DType::kF32 : DType::kF64;
+  if (!(single || real->isDoubleTy()) || !has_avx512(t, lanes)) return nullptr;
+  const llvm::fltSemantics& form = real->getFltSemantics();
+  if (!sign->isSignMask() || *least != llvm::APFloat::getSmallestNormalized(form).bitcastToAPInt() ||
+      *greatest != llvm::APFloat::getLargest(form).bitcastToAPInt())
+    return nullptr;
+  constexpr int kEveryKind = 0xff;  // of which positive normal numbers are none
+  return by_parts(
+      number, std::min(lanes, static_cast<unsigned>(64 / byte_size(t))), [&](llvm::ArrayRef<Value*> parts) {
+        const auto size = static_cast<unsigned>(std::min<int64_t>(64, lanes * byte_size(t))) * 8;
+        const llvm::Intrinsic::ID id = size == 512   ? (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_512
+                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_512)
+                                       : size == 256 ? (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_256
+                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_256)
+                                                     : (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_128
+                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_128);
+        return b_.CreateIntrinsic(id, {}, {parts[0], b_.getInt32(kEveryKind)});
+      });
 }
 
 Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {

@@ -50,6 +50,37 @@ def test_rare_arguments_at_any_place(tiers, name, dtype):
             assert np.isnan(compiled[~np.isfinite(x)]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["log", "log1p", "log2"])
+def test_logarithms_of_unusual_numbers_at_any_place(tiers, name, dtype):
+    rng = np.random.default_rng(8)
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max
+    unusual = np.array(
+        [0, -0.0, -1, -least, least, least / 2, least / 512, most, -most, np.inf, -np.inf, np.nan]
+    )
+    for length in (1, 7, 16, 33, 65, 130):
+        x = rng.uniform(0.1, 9, (3, length)).astype(dtype)
+        chosen = rng.random(x.shape) < 0.3
+        x[chosen] = unusual[rng.integers(0, len(unusual), chosen.sum())]
+        compiled, interpreted = tiers(getattr(lnp, name), lnp.asarray(x))
+        np.testing.assert_array_equal(compiled, interpreted)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(compiled, getattr(np, name)(x), rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "sinh", "cosh"])
+def test_powers_from_subnormal_to_infinite(tiers, name, dtype):
+    end = 1100 if dtype == "float64" else 160
+    x = np.concatenate([np.linspace(-end, end, 20_011), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(dtype)
+    compiled, interpreted = tiers(getattr(lnp, name), lnp.asarray(x))
+    np.testing.assert_array_equal(compiled, interpreted)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(x.astype(np.longdouble)).astype(dtype)
+    least = np.finfo(dtype).smallest_subnormal
+    np.testing.assert_allclose(compiled, want, rtol=2 * np.finfo(dtype).eps, atol=least)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_large_and_negative_integer_exponents_at_any_place(tiers, dtype):
     rng = np.random.default_rng(9)

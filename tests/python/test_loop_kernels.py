@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lamina as lm
@@ -258,6 +260,23 @@ def test_whole_vectors_of_bodies_that_are_always_masked_are_stored_past_the_cach
     on_cpu = lm.devices()[0].platform != "cuda"
     compiled = lm.jit(lnp.exp).lower(x).compile()
     assert ("!nontemporal" in compiled.as_text("ir")) == on_cpu
+
+
+def has_avx512() -> bool:
+    """Whether kernels are compiled for AVX-512 here."""
+    cpu = Path("/proc/cpuinfo")
+    flags = cpu.read_text().split() if cpu.exists() else []
+    parts = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    allowed = os.environ.get("LAMINA_ISA", "avx512") == "avx512" and lm.devices()[0].platform != "cuda"
+    return allowed and parts.issubset(flags)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_avx512_scales_by_powers_of_two_and_tells_kinds_of_numbers_in_one_instruction(dtype):
+    x = np.ones(1000, dtype)
+    for f, instruction in ((lnp.exp, "scalef"), (lnp.log, "fpclass")):
+        assert (instruction in lm.jit(f).lower(x).compile().as_text("assembly")) == has_avx512()
 
 
 @pytest.mark.machine_code
