@@ -42,6 +42,11 @@ inline Sum sqrt_sum(Sum a) {
   const Scalar s = sqrt(a.hi);
   return {s, (fma(-s, s, a.hi) + a.lo) / (s + s)};
 }
+// a - b, |a| >= |b|: without a sign to turn, which would take an instruction of its own.
+inline Sum fast_difference(Scalar a, Scalar b) {
+  const Scalar s = a - b;
+  return {s, (a - s) - b};
+}
 inline Sum negate_sum(Sum a) { return {-a.hi, -a.lo}; }
 inline Sum select_sum(Scalar p, Sum a, Sum b) { return {select(p, a.hi, b.hi), select(p, a.lo, b.lo)}; }
 inline Sum scale_sum(Sum a, ScalarOrNumber factor) {

@@ -103,9 +103,11 @@ Scalar rsqrt(Scalar x) {
 }
 Scalar cbrt(Scalar x) { return via_f64(cbrt_f64, x); }
 
+// Adding `round` leaves multiples of 1/2; a larger exponent becomes one that is none.
 Scalar is_half_power(Scalar y) {
-  const Scalar twice = abs(y) + abs(y);
-  return (round_even(twice) == twice) & (twice <= 4);
+  const Scalar size = limit_above(abs(y), 2.25);
+  const double round = y.type() == DType::kF64 ? 0x1.8p51 : 0x1.8p22;
+  return (size + round) - round == size;
 }
 bool is_quick_exponent(DType type, double y) {
   return (type == DType::kF32 || type == DType::kF64) && std::abs(y) <= 2 && std::trunc(2 * y) == 2 * y;

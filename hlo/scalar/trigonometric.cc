@@ -104,7 +104,7 @@ Scalar sine_of(const Reduced& reduced, int turn) {
   const Scalar cosine = has_bit(quadrant, 0), z = r * r, half = z * 0.5;
   Scalar p = select(cosine, constant(r, kCos[5]), kSinShort[5]);
   for (int i = 4; i >= 0; --i) p = fma(p, z, select(cosine, constant(r, kCos[i]), kSinShort[i]));
-  const Sum top = fast_two_sum(constant(r, 1), -half);
+  const Sum top = fast_difference(constant(r, 1), half);
   const Scalar cosine_rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
   const Scalar rest = select(cosine, cosine_rest, fma(-low, half, low));
   const Scalar size = select(cosine, top.hi, r) + fma(select(cosine, z, r) * z, p, rest);
@@ -198,7 +198,7 @@ Scalar usual_sine_f32(Scalar a, int turn) {
   const Scalar r = sum.hi, low = sum.lo + fma(k, -kHalfPiRestSingle, second.lo);  // sum.lo comes last
   const Scalar quadrant = to_bits(count) + turn, z = r * r, half = z * 0.5;
   const Scalar sine = r + fma(r * z, polynomial(z, kSinSingle), fma(-low, half, low));
-  const Sum top = fast_two_sum(constant(r, 1), -half);
+  const Sum top = fast_difference(constant(r, 1), half);
   const Scalar rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
   const Scalar cosine = top.hi + fma(z * z, polynomial(z, kCosSingle), rest);
   const Scalar size = select(has_bit(quadrant, 0), cosine, sine);
