@@ -189,18 +189,18 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
           .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n, only);
     };
     const auto plain = [&] { return spaced({}); };
-    const auto some = [&]() -> Value* {
+    const auto some = [&](Value* of_these) -> Value* {
       if (left_ && mask == left_mask_ && place.step > 1) {
         // What lies behind the last of them may be outside the buffer.
         const int64_t between = place.step - 1;
         return spaced(first_elements(b_.CreateSub(b_.CreateMul(left_, f_.i64(place.step)), f_.i64(between))));
       }
-      Value* lanes = mask ? mask : all_lanes(n);
+      Value* lanes = of_these ? of_these : all_lanes(n);
       if (place.step == 2)
         return load_pairs(t, if_any(predicate, addresses(row, access, index, 1)), lanes, n);
       return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, lanes, zero);
     };
-    if (!place.step) return some();
+    if (!place.step) return some(mask);
     return mask ? plain_or_masked(mask, n, plain, some) : plain();
   }
   Type* element = prim_.memory_type(t, 1);
@@ -214,20 +214,20 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
   address = if_one(address, n);
   const auto plain = [&]() -> Value* { return b_.CreateAlignedLoad(memory, address, align); };
   if (!mask) return plain();
-  return plain_or_masked(mask, n, plain,
-                         [&] { return b_.CreateMaskedLoad(memory, address, align, mask, zero); });
+  return plain_or_masked(
+      mask, n, plain, [&](Value* lanes) { return b_.CreateMaskedLoad(memory, address, align, lanes, zero); });
 }
 
 Value* CpuLanes::plain_or_masked(Value* mask, unsigned n, const std::function<Value*()>& plain,
-                                 const std::function<Value*()>& some) {
-  if (!left_ || mask != left_mask_) return some();
+                                 const std::function<Value*(Value* lanes)>& some) {
+  if (!left_ || mask != left_mask_) return some(mask);
   BasicBlock *whole = f_.block("whole"), *part = f_.block("part"), *after = f_.block("after");
   b_.CreateCondBr(b_.CreateICmpEQ(left_, f_.i64(n)), whole, part);
   b_.SetInsertPoint(whole);
   Value* all = plain();
   b_.CreateBr(after);
   b_.SetInsertPoint(part);
-  Value* first = some();
+  Value* first = some(left_lanes(n));
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
   if (!all) return nullptr;
@@ -310,8 +310,8 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
     else if (left_ && !stores_masked_)
       store_left(value, address, t, n);
     else
-      plain_or_masked(on(), n, whole, [&]() -> Value* {
-        b_.CreateMaskedStore(value, address, align, on());
+      plain_or_masked(on(), n, whole, [&](Value* lanes) -> Value* {
+        b_.CreateMaskedStore(value, address, align, lanes);
         return nullptr;
       });
     return;
@@ -372,11 +372,15 @@ Value* CpuLanes::any(Value* mask) { return b_.CreateOrReduce(mask); }
 
 void CpuLanes::masked(Value* index, Value* end, unsigned n, const std::function<void()>& body) {
   left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), f_.i64(n));
-  Value* bits = b_.CreateLShr(f_.i64(-1), b_.CreateSub(f_.i64(64), left_));
-  left_mask_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n));
+  left_mask_ = left_lanes(n);
   const Only only(*this, left_mask_);
   body();
   left_ = nullptr;
+}
+
+Value* CpuLanes::left_lanes(unsigned n) {
+  Value* bits = b_.CreateLShr(f_.i64(-1), b_.CreateSub(f_.i64(64), left_));
+  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n));
 }
 
 Value* CpuLanes::first_lanes(Value* count, unsigned n) {

@@ -81,8 +81,11 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
   // What `mask` lets move: `some` does, and `plain` where the mask is that of a masked vector all of whose
   // lanes are on, for some processors fetch nothing ahead of masked loads. Each makes a value, or null.
+  // `some` is given a mask that is made there, so that whole vectors do without.
   llvm::Value* plain_or_masked(llvm::Value* mask, unsigned n, const std::function<llvm::Value*()>& plain,
-                               const std::function<llvm::Value*()>& some);
+                               const std::function<llvm::Value*(llvm::Value* lanes)>& some);
+  // Of a masked vector: the mask of its lanes.
+  llvm::Value* left_lanes(unsigned n);
   // So many bytes of zeros.
   llvm::Value* zeros(int64_t bytes);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
