@@ -15,14 +15,16 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
-CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked)
+CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked,
+                   bool long_rows)
     : LaneOps(f),
       kernel_(kernel),
       b_(f.builder()),
       prim_(f.prims()),
       variance_(kernel),
       vector_bytes_(vector_bytes),
-      stores_masked_(stores_masked) {}
+      stores_masked_(stores_masked),
+      long_rows_(long_rows) {}
 
 void CpuLanes::enter(Value* cancel) {
   cancel_ = cancel;

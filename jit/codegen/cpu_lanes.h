@@ -22,8 +22,9 @@ inline constexpr int64_t kBytesAhead = 4096;
 
 class CpuLanes : public LaneOps {
  public:
-  // `stores_masked`: masked stores cost what others do.
-  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked);
+  // `stores_masked`: masked stores cost what others do; `long_rows`: rows may be of many vectors.
+  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked,
+           bool long_rows);
   int64_t vector_bytes() const { return vector_bytes_; }  // of a register
   // The function has been entered; `cancel` is the address of its flag.
   void enter(llvm::Value* cancel);
@@ -42,6 +43,8 @@ class CpuLanes : public LaneOps {
   // Lane after lane, so that the code is made once and for one lane.
   llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
                       const std::vector<TypedValue>& values, const RareCode& code) override;
+  // The widest vectors are divided by halves; a row of one is over before its divisor has an inverse.
+  bool divides_slowly() const override { return vector_bytes_ == 64 && long_rows_; }
   void poll(llvm::Value* due) override;
   // Looks at the flag now.
   void poll_cancel();
@@ -102,7 +105,7 @@ class CpuLanes : public LaneOps {
   PrimEmitter& prim_;
   Variance variance_;
   const int64_t vector_bytes_;
-  const bool stores_masked_;
+  const bool stores_masked_, long_rows_;
   bool streams_ = false;
   llvm::Value* left_ = nullptr;       // of a masked vector: how many lanes
   llvm::Value* left_mask_ = nullptr;  // and these

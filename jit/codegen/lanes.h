@@ -41,13 +41,20 @@ struct RowMemory {
 // Value number `v` of the reduction at an index along D.
 using Reduced = std::function<llvm::Value*(uint64_t v, llvm::Value* index, unsigned n)>;
 
+// Of a divisor that is one for the whole row. Null where divisions by it are left as they are.
+struct Inverse {
+  llvm::Value *number = nullptr, *splat = nullptr;
+  llvm::Value* is_usual = nullptr;  // whether quotients may be products
+};
+
 // What is fixed along a row. `indices` has every dimension; that of D is unused.
 struct Row {
   int dim = -1;  // D, -1 for none
   Values indices;
   const Instrs* section = nullptr;
-  Values uniform;  // scalar values that do not depend on D, null for others
-  Values splats;   // the same as vectors where a vector needs them
+  Values uniform;                 // scalar values that do not depend on D, null for others
+  Values splats;                  // the same as vectors where a vector needs them
+  std::vector<Inverse> inverses;  // by number of the divisor; empty: there are none
   std::vector<bool> varies;
   std::vector<hlo::Scheduled> order;  // of the varying instructions
   std::unique_ptr<RowMemory> memory;
@@ -88,6 +95,8 @@ class LaneOps {
   using RareCode = std::function<llvm::Value*(Values& values, llvm::Value* first, unsigned n)>;
   virtual llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
                               const std::vector<TypedValue>& values, const RareCode& code) = 0;
+  // Whether divisions of vectors by one divisor for a row are better made from products.
+  virtual bool divides_slowly() const { return false; }
   // Between steps: leaves the kernel if that was asked for; looks only where `due`.
   virtual void poll(llvm::Value* due) = 0;
 

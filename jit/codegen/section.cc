@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/IR/Constants.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/MDBuilder.h>
 
@@ -9,6 +10,25 @@ namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
 using llvm::Value;
+
+namespace {
+
+uint64_t power_of_two(DType t, int64_t exponent) {
+  return t == DType::kF32 ? static_cast<uint64_t>(exponent + 127) << 23
+                          : static_cast<uint64_t>(exponent + 1023) << 52;
+}
+// Where no step of a quotient by products leaves the normal numbers, and what its remainders are multiples of
+// is one, too.
+Magnitudes usual_divisors(DType t) {
+  const int64_t most = t == DType::kF32 ? 30 : 100;
+  return {power_of_two(t, -most), power_of_two(t, most)};
+}
+Magnitudes usual_dividends(DType t) {
+  return t == DType::kF32 ? Magnitudes{power_of_two(t, -90), power_of_two(t, 60)}
+                          : Magnitudes{power_of_two(t, -800), power_of_two(t, 800)};
+}
+
+}  // namespace
 
 SectionEmitter::SectionEmitter(const LoopKernel& kernel, FunctionBuilder& f, LaneOps& lanes, unsigned widest)
     : kernel_(kernel),
@@ -46,6 +66,7 @@ Row SectionEmitter::begin(const Instrs& section, int dim, const Values& indices,
     row.varies = variance_.section(section, dim, inside->outer->varies, inside->carried_vary);
   prepare(row, uses.accesses, stretch);
   make_splats(row, uses.values);
+  if (!inside) make_inverses(row);
   set_order(row, uses.values);
   return row;
 }
@@ -93,6 +114,65 @@ void SectionEmitter::make_splats(Row& row, const std::vector<uint32_t>& uses) {
                        : nullptr;
     row.splats[i] = known ? known : f_.splat(row.uniform[i], n);
   }
+}
+
+// A division of the widest vectors takes as long as a dozen products, and a row often has one divisor. With
+// its inverse, rounded once, a quotient takes products alone and has the same bits (Markstein 1990,
+// "Computation of elementary functions on the IBM RISC System/6000 processor"): the first one is off by less
+// than two units of its last place, the second one by less than one, of which the remainder is exact and the
+// third one the quotient.
+void SectionEmitter::make_inverses(Row& row) {
+  if (!lanes_.divides_slowly()) return;
+  const Instrs& section = *row.section;
+  for (size_t i = 0; i < section.size(); ++i) {
+    const KernelInstr& instr = section[i];
+    if (instr.op != KernelOp::kPrim || instr.prim != Prim::div || !row.varies[i]) continue;
+    const uint32_t divisor = instr.operands[1];
+    const DType t = instr.type;
+    if ((t != DType::kF32 && t != DType::kF64) || row.varies[divisor]) continue;
+    row.inverses.resize(section.size());
+    Inverse& inverse = row.inverses[divisor];
+    if (inverse.number) continue;
+    Value* const y = row.uniform[divisor];
+    const auto* known = llvm::dyn_cast<llvm::ConstantFP>(y);
+    if (known && known->getValueAPF().getExactInverse(nullptr)) continue;  // that is a product anyway
+    inverse.is_usual = is_among(y, usual_divisors(t), t, 1);
+    inverse.number = b_.CreateFDiv(llvm::ConstantFP::get(y->getType(), 1), y);
+    inverse.splat = f_.splat(inverse.number, widest_);
+  }
+}
+
+Value* SectionEmitter::is_among(Value* x, const Magnitudes& magnitudes, DType t, unsigned n) {
+  const int bits = static_cast<int>(8 * hlo::byte_size(t));
+  llvm::Type* const integers = f_.prims().type(bits == 32 ? DType::kU32 : DType::kU64, n);
+  const auto number = [&](uint64_t value) { return llvm::ConstantInt::get(integers, value); };
+  Value* magnitude = b_.CreateAnd(b_.CreateBitCast(x, integers), number(~uint64_t{0} >> (65 - bits)));
+  return b_.CreateICmpULT(b_.CreateSub(magnitude, number(magnitudes.least)),
+                          number(magnitudes.most - magnitudes.least));
+}
+
+Value* SectionEmitter::emit_quotient(Row& row, const KernelInstr& instr, const Values& values, unsigned n) {
+  const Inverse& inverse = row.inverses[instr.operands[1]];
+  Value *x = value(row, values, instr.operands[0], n), *y = value(row, values, instr.operands[1], n);
+  Value* by = n == widest_ ? inverse.splat : f_.splat(inverse.number, n);
+  const auto multiply_add = [&](Value* a, Value* b, Value* c) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {a, b, c});
+  };
+  Value* quotient = b_.CreateFMul(x, by);
+  for (int round = 0; round < 2; ++round)
+    quotient = multiply_add(multiply_add(b_.CreateFNeg(quotient), y, x), by, quotient);
+  // Zeros of one sign are frequent, and come out right.
+  Value* is_zero = b_.CreateIsNull(
+      b_.CreateBitCast(x, llvm::VectorType::getInteger(llvm::cast<llvm::VectorType>(x->getType()))));
+  Value* usual = b_.CreateOr(is_among(x, usual_dividends(instr.type), instr.type, n), is_zero);
+  Value* rare = b_.CreateOr(lanes_.any(lanes_.within(b_.CreateNot(usual))), b_.CreateNot(inverse.is_usual));
+  BasicBlock *divide = f_.block("divide"), *after = f_.block("quotient"), *before = b_.GetInsertBlock();
+  b_.CreateCondBr(rare, divide, after, llvm::MDBuilder(f_.context()).createBranchWeights(1, 2000));
+  b_.SetInsertPoint(divide);
+  Value* divided = b_.CreateFDiv(x, y);
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  return f_.meet({{divide, {divided}}, {before, {quotient}}})[0];
 }
 
 bool SectionEmitter::reads_changing(const KernelInstr& instr) const {
@@ -182,6 +262,8 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
   const auto operand = [&](int k) { return value(row, values, instr.operands[k], n); };
   switch (instr.op) {
     case KernelOp::kPrim: {
+      if (n > 1 && instr.prim == Prim::div && !row.inverses.empty() && row.inverses[instr.operands[1]].number)
+        return emit_quotient(row, instr, values, n);
       TypedValue operands[3];
       for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
         operands[k] = {operand(k), (*row.section)[instr.operands[k]].type};

@@ -18,6 +18,11 @@
 
 namespace lamina::jit::codegen {
 
+// Magnitudes of a float type, by their bits.
+struct Magnitudes {
+  uint64_t least, most;
+};
+
 class SectionEmitter {
  public:
   // `widest`: the lanes that most code is made for.
@@ -45,6 +50,10 @@ class SectionEmitter {
   void prepare(Row& row, const std::vector<uint32_t>& accesses, const Stretch* stretch);
   llvm::Value* at_begin(const Row& row, const Stretch& stretch, uint32_t id);
   void make_splats(Row& row, const std::vector<uint32_t>& uses);
+  void make_inverses(Row& row);
+  llvm::Value* is_among(llvm::Value* x, const Magnitudes& magnitudes, DType t, unsigned n);
+  // Of vectors by a divisor that has one.
+  llvm::Value* emit_quotient(Row& row, const KernelInstr& instr, const Values& values, unsigned n);
   bool reads_changing(const KernelInstr& instr) const;
   void set_order(Row& row, const std::vector<uint32_t>& uses);
   llvm::Value* emit_instr(Row& row, const KernelInstr& instr, const Values& values, llvm::Value* index,

@@ -25,15 +25,21 @@ constexpr size_t kMostStreamed = 64;
 // Longer rows fill several vectors; of fewer rows than this it makes no difference.
 constexpr int64_t kShortRow = 16, kManyRows = 16;
 
+bool divides(const LoopKernel& kernel) {
+  return std::ranges::any_of(kernel.body, [](const KernelInstr& i) {
+    return i.op == KernelOp::kPrim && i.prim == hlo::Prim::div && hlo::is_float(i.type);
+  });
+}
+
 int lanes_of_short_rows(const LoopKernel& kernel, std::span<const int64_t> args) {
   const int last = kernel.parallel_rank - 1;
   if (kernel.has_reduction || !kernel.repeats.empty() || last < 1 || args[last] > kShortRow ||
       std::none_of(args.begin(), args.begin() + last, [](int64_t n) { return n >= kManyRows; }))
     return 0;
   const auto row = static_cast<uint64_t>(args[last]);
-  return row >= 4 && std::has_single_bit(row) ? static_cast<int>(row)
-         : kernel.body.size() < kLongBody     ? 0
-                                              : kShortRow;
+  if (row >= 4 && std::has_single_bit(row)) return static_cast<int>(row);
+  // Short bodies are the same for long rows, but what long ones do once before they divide.
+  return kernel.body.size() < kLongBody && !divides(kernel) ? 0 : kShortRow;
 }
 
 bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
