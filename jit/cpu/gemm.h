@@ -127,8 +127,9 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   p.mc = aside ? std::min(s.m, kAsideBytes / static_cast<int64_t>(sizeof(T)) / p.nc) : s.m;
   // In place when each element of B is used by one or two row panels only, or all of B sits in the
   // first-level cache.
-  p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * p.panel_rows ||
-                                      kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= (16 << 10));
+  p.b_in_place =
+      b_direct_ld >= 0 &&
+      (s.m <= 2 * p.panel_rows || kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= kernels.near_bytes);
   const int64_t panels = ceil_div(s.m, p.panel_rows);
   const int64_t panel_bytes = kb * p.panel_rows * static_cast<int64_t>(sizeof(T));
   p.block_panels =

@@ -121,6 +121,7 @@ const GemmKernels<T>& portable() {
       .in_place_rows = {},
       .in_place_vecs = 0,
       .in_place_bytes = 0,
+      .near_bytes = 16 << 10,
       .in_place = {},
       .rows_times = rows_times<T>,
       .columns_times = columns_times<T>,

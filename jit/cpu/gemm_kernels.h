@@ -95,6 +95,8 @@ struct GemmKernels {
   // They are as fast as packed ones, which are thus not worth packing `a` for where a result is at most so
   // many vectors wide, or `a` has at most so many bytes.
   int in_place_vecs, in_place_bytes;
+  // A block of so many bytes of `b` stays in the first-level cache where it lies.
+  int near_bytes;
   InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];
   // c[j] = (first ? chain : c[j] + chain) for j < n, the chain over x[k] * element (j, k) for k < kc; element
   // (j, k) of the matrix is at m[j * stride + k] for `rows_times`, at m[j + k * stride] for `columns_times`.

@@ -109,6 +109,7 @@ inline __m256 load_bf16(const uint16_t* p) {
 constexpr int kWideRows = 3;
 constexpr int kInPlaceRows[] = {8, 6};  // of one vector and of two
 constexpr int kInPlaceVecs = 0, kInPlaceBytes = 0;
+constexpr int kNearBytes = 16 << 10;
 constexpr int kVectorColumns = 8;
 
 #include "jit/cpu/gemm_tile.inc"

@@ -163,6 +163,7 @@ constexpr int kInPlaceRows[] = {8, 8};  // of one vector and of two
 // Eight rows of two vectors keep the multipliers busy, and take less of the first-level cache than packed
 // panels.
 constexpr int kInPlaceVecs = 16, kInPlaceBytes = 1 << 20;
+constexpr int kNearBytes = 32 << 10;
 constexpr int kVectorColumns = 16;
 
 #include "jit/cpu/gemm_tile.inc"
