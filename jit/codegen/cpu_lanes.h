@@ -22,7 +22,7 @@ inline constexpr int64_t kBytesAhead = 4096;
 
 class CpuLanes : public LaneOps {
  public:
-  // `stores_masked`: masked stores cost what others do; `long_rows`: rows may be of many vectors.
+  // `stores_masked`: masked stores cost what others do; `long_rows`: rows are hardly of one vector.
   CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked,
            bool long_rows);
   int64_t vector_bytes() const { return vector_bytes_; }  // of a register

@@ -135,7 +135,8 @@ CpuParts::CpuParts(const LoopKernel& kernel, const Schedule& schedule, const Tar
     : kernel(kernel),
       widths(kernel, schedule, target),
       f(kernel, module, attributes_of(target)),
-      lanes(kernel, f, target.vector_bits / 8, target.has_masks, schedule.lanes == 0),
+      lanes(kernel, f, target.vector_bits / 8, target.has_masks,
+            schedule.lanes == 0 && !kernel.has_reduction),
       sections(kernel, f, lanes, widths.lanes),
       rows(kernel, f, lanes, widths) {}
 
