@@ -47,6 +47,44 @@ bool is_same_in_all_lanes(Value* v) {
                                 : llvm::getSplatValue(v) != nullptr;
 }
 
+// What AVX-512 has under one name for vectors of 128, 256 and 512 bits, of f32 and of f64.
+struct Avx512 {
+  llvm::Intrinsic::ID single[3], wide[3];
+  llvm::Intrinsic::ID of(DType t, unsigned lanes) const {
+    return (t == DType::kF32 ? single : wide)[lanes * byte_size(t) / 32];
+  }
+};
+constexpr Avx512 kRange = {
+    {llvm::Intrinsic::x86_avx512_mask_range_ps_128, llvm::Intrinsic::x86_avx512_mask_range_ps_256,
+     llvm::Intrinsic::x86_avx512_mask_range_ps_512},
+    {llvm::Intrinsic::x86_avx512_mask_range_pd_128, llvm::Intrinsic::x86_avx512_mask_range_pd_256,
+     llvm::Intrinsic::x86_avx512_mask_range_pd_512}};
+constexpr Avx512 kScale = {
+    {llvm::Intrinsic::x86_avx512_mask_scalef_ps_128, llvm::Intrinsic::x86_avx512_mask_scalef_ps_256,
+     llvm::Intrinsic::x86_avx512_mask_scalef_ps_512},
+    {llvm::Intrinsic::x86_avx512_mask_scalef_pd_128, llvm::Intrinsic::x86_avx512_mask_scalef_pd_256,
+     llvm::Intrinsic::x86_avx512_mask_scalef_pd_512}};
+constexpr Avx512 kIsOfKind = {
+    {llvm::Intrinsic::x86_avx512_fpclass_ps_128, llvm::Intrinsic::x86_avx512_fpclass_ps_256,
+     llvm::Intrinsic::x86_avx512_fpclass_ps_512},
+    {llvm::Intrinsic::x86_avx512_fpclass_pd_128, llvm::Intrinsic::x86_avx512_fpclass_pd_256,
+     llvm::Intrinsic::x86_avx512_fpclass_pd_512}};
+
+// The most of so many lanes that one vector of it has.
+unsigned avx512_lanes(DType t, unsigned lanes) {
+  return std::min(lanes, static_cast<unsigned>(64 / byte_size(t)));
+}
+
+// With all lanes on, in the rounding mode of the moment.
+Value* emit_unmasked(llvm::IRBuilderBase& b, const Avx512& masked, DType t, llvm::ArrayRef<Value*> operands) {
+  constexpr int kCurrentRounding = 4;
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(operands[0]->getType())->getNumElements();
+  llvm::SmallVector<Value*, 6> all(operands);
+  all.append({operands[0], Constant::getAllOnesValue(b.getIntNTy(std::max(lanes, 8U)))});
+  if (lanes * byte_size(t) == 64) all.push_back(b.getInt32(kCurrentRounding));
+  return b.CreateIntrinsic(masked.of(t, lanes), {}, all);
+}
+
 }  // namespace
 
 Type* PrimEmitter::int_type(unsigned width, unsigned lanes) const {
@@ -187,23 +225,10 @@ bool PrimEmitter::has_avx512(DType t, unsigned lanes) const {
 // The greater or the smaller of two numbers, where -0 is below +0; of a NaN and a number the number
 // (AVX512-DQ's VRANGE, whose immediate is the operation and where the sign comes from).
 Value* PrimEmitter::emit_range(bool largest, DType t, Value* a, Value* b, unsigned lanes) {
-  if (const auto at_once = static_cast<unsigned>(64 / byte_size(t)); lanes > at_once)
-    return by_parts({a, b}, at_once, [&](llvm::ArrayRef<Value*> parts) {
-      return emit_range(largest, t, parts[0], parts[1], at_once);
-    });
-  constexpr int kCompared = 1 << 2, kCurrentRounding = 4;
-  const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
-  const bool single = t == DType::kF32;
-  const llvm::Intrinsic::ID id = bits == 512   ? (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_512
-                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_512)
-                                 : bits == 256 ? (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_256
-                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_256)
-                                               : (single ? llvm::Intrinsic::x86_avx512_mask_range_ps_128
-                                                         : llvm::Intrinsic::x86_avx512_mask_range_pd_128);
-  llvm::SmallVector<Value*, 6> operands{a, b, b_.getInt32(kCompared | (largest ? 1 : 0)), a,
-                                        llvm::Constant::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8U)))};
-  if (bits == 512) operands.push_back(b_.getInt32(kCurrentRounding));
-  return b_.CreateIntrinsic(id, {}, operands);
+  constexpr int kCompared = 1 << 2;
+  return by_parts({a, b}, avx512_lanes(t, lanes), [&](llvm::ArrayRef<Value*> parts) {
+    return emit_unmasked(b_, kRange, t, {parts[0], parts[1], b_.getInt32(kCompared | (largest ? 1 : 0))});
+  });
 }
 
 // AVX-512's VSCALEF multiplies by 2^floor; elsewhere the bits of `counted` hold the sum of two biased
@@ -217,8 +242,8 @@ Value* PrimEmitter::emit_scale(DType t, Value* size, Value* counted, unsigned la
     Value* power = single ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {real},
                                                {counted, number(0.25), number(-(0x1.8p23 + 4 * 254) / 4)})
                           : b_.CreateFSub(counted, number(0x1.8p52 + 2046));
-    return by_parts({size, power}, std::min(lanes, static_cast<unsigned>(64 / byte_size(t))),
-                    [&](llvm::ArrayRef<Value*> parts) { return scale_by_powers(t, parts[0], parts[1]); });
+    return by_parts({size, power}, avx512_lanes(t, lanes),
+                    [&](llvm::ArrayRef<Value*> parts) { return emit_unmasked(b_, kScale, t, parts); });
   }
   const unsigned width = register_width(t);
   Type* const bits = int_type(width, lanes);
@@ -230,23 +255,6 @@ Value* PrimEmitter::emit_scale(DType t, Value* size, Value* counted, unsigned la
   if (single) both = b_.CreateLShr(both, int_constant(width, 2, lanes));
   Value* const scaled = b_.CreateFMul(power(both), size);
   return b_.CreateFMul(power(b_.CreateAdd(both, int_constant(width, 1, lanes))), scaled);
-}
-
-Value* PrimEmitter::scale_by_powers(DType t, Value* size, Value* power) {
-  constexpr int kCurrentRounding = 4;
-  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(size->getType())->getNumElements();
-  const auto bits = static_cast<unsigned>(lanes * byte_size(t) * 8);
-  const bool single = t == DType::kF32;
-  const llvm::Intrinsic::ID id = bits == 512   ? (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
-                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512)
-                                 : bits == 256 ? (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
-                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_256)
-                                               : (single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128
-                                                         : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128);
-  llvm::SmallVector<Value*, 5> operands{size, power, size,
-                                        llvm::Constant::getAllOnesValue(b_.getIntNTy(std::max(lanes, 8U)))};
-  if (bits == 512) operands.push_back(b_.getInt32(kCurrentRounding));
-  return b_.CreateIntrinsic(id, {}, operands);
 }
 
 // The greater or the smaller of any number and one that is the same in all lanes. The comparison takes x
@@ -379,17 +387,10 @@ Value* PrimEmitter::emit_unusual(Prim prim, Value* masked, Value* zero, unsigned
       *greatest != llvm::APFloat::getLargest(form).bitcastToAPInt())
     return nullptr;
   constexpr int kEveryKind = 0xff;  // of which positive normal numbers are none
-  return by_parts(
-      number, std::min(lanes, static_cast<unsigned>(64 / byte_size(t))), [&](llvm::ArrayRef<Value*> parts) {
-        const auto size = static_cast<unsigned>(std::min<int64_t>(64, lanes * byte_size(t))) * 8;
-        const llvm::Intrinsic::ID id = size == 512   ? (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_512
-                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_512)
-                                       : size == 256 ? (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_256
-                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_256)
-                                                     : (single ? llvm::Intrinsic::x86_avx512_fpclass_ps_128
-                                                               : llvm::Intrinsic::x86_avx512_fpclass_pd_128);
-        return b_.CreateIntrinsic(id, {}, {parts[0], b_.getInt32(kEveryKind)});
-      });
+  return by_parts(number, avx512_lanes(t, lanes), [&](llvm::ArrayRef<Value*> parts) {
+    return b_.CreateIntrinsic(kIsOfKind.of(t, avx512_lanes(t, lanes)), {},
+                              {parts[0], b_.getInt32(kEveryKind)});
+  });
 }
 
 Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {

@@ -62,7 +62,6 @@ class PrimEmitter {
   bool has_avx512(DType t, unsigned lanes) const;
   llvm::Value* emit_range(bool largest, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_scale(DType t, llvm::Value* size, llvm::Value* counted, unsigned lanes);
-  llvm::Value* scale_by_powers(DType t, llvm::Value* size, llvm::Value* power);
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_unusual(Prim prim, llvm::Value* masked, llvm::Value* zero, unsigned lanes);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
