@@ -1,6 +1,7 @@
 #include "jit/cpu/thread_pool.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -156,8 +157,39 @@ struct ThreadPool::State {
     std::atomic<uint32_t> entered{
         0};  // and those that it, or the caller for it, has entered: equal between jobs
     std::atomic<bool> asleep{false};
+    std::mutex placing;      // guards what follows, and where the thread may run while it is asleep
+    pid_t id = 0;            // of the system; 0 until it has slept
+    bool kept_away = false;  // from a processor that is among `processors`
+    cpu_set_t processors;
     std::thread thread;
     Share share;
+
+    // Of the thread itself.
+    void sleep(uint32_t seen) {
+      {
+        std::lock_guard lock(placing);
+        id = gettid();
+        asleep.store(true, std::memory_order_relaxed);
+      }
+      epoch.wait(seen, std::memory_order_acquire);
+      std::lock_guard lock(placing);
+      asleep.store(false, std::memory_order_relaxed);
+      if (std::exchange(kept_away, false)) sched_setaffinity(0, sizeof(processors), &processors);
+    }
+
+    // A thread that wakes may be put on its waker's processor, where it does not run before that one waits:
+    // on Linux 6.18 for tens of milliseconds, though others are idle. So it wakes anywhere but here.
+    void keep_away_from_here() {
+      if (!asleep.load(std::memory_order_relaxed)) return;
+      std::lock_guard lock(placing);
+      const int here = sched_getcpu();
+      if (!asleep.load(std::memory_order_relaxed) || kept_away || here < 0 || here >= CPU_SETSIZE ||
+          sched_getaffinity(id, sizeof(processors), &processors) != 0 || !CPU_ISSET(here, &processors))
+        return;
+      cpu_set_t others = processors;
+      CPU_CLR(here, &others);
+      kept_away = CPU_COUNT(&others) > 0 && sched_setaffinity(id, sizeof(others), &others) == 0;
+    }
 
     // Whether the calling thread is the first to enter job number `job`.
     bool enter(uint32_t job) {
@@ -207,11 +239,7 @@ struct ThreadPool::State {
     inside_job = true;
     uint32_t seen = 0;
     while (true) {
-      if (!changes_soon(self->epoch, seen)) {
-        self->asleep.store(true, std::memory_order_relaxed);
-        self->epoch.wait(seen, std::memory_order_acquire);
-        self->asleep.store(false, std::memory_order_relaxed);
-      }
+      if (!changes_soon(self->epoch, seen)) self->sleep(seen);
       if (stopping.load(std::memory_order_acquire)) return;
       seen = self->epoch.load(std::memory_order_acquire);
       if (!self->enter(seen)) continue;
@@ -315,8 +343,10 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
         state->cut();
         state->pending.store(threads - 1, std::memory_order_relaxed);
         for (int i = 0; i < threads - 1; ++i) {
-          state->workers[i]->epoch.fetch_add(1, std::memory_order_release);
-          state->workers[i]->epoch.notify_one();
+          State::Worker& worker = *state->workers[i];
+          worker.keep_away_from_here();
+          worker.epoch.fetch_add(1, std::memory_order_release);
+          worker.epoch.notify_one();
         }
         inside_job = true;
         state->run_tasks(state->own);

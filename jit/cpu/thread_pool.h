@@ -5,9 +5,9 @@
 // 0. Who has done with a share takes the next tasks of the others, so that a busy processor holds nobody up
 // longer than a task takes. Results must not depend on who runs what. A job started inside a task, or while
 // another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next job, then
-// sleep; they have all signals blocked. After fork() the child has no workers and starts its own when it
-// first needs them. A task that throws ends its share; when all shares have ended, one of the exceptions goes
-// on at the caller. Tasks do not fork.
+// sleep, and wake on another processor than their waker's; they have all signals blocked. After fork() the
+// child has no workers and starts its own when it first needs them. A task that throws ends its share; when
+// all shares have ended, one of the exceptions goes on at the caller. Tasks do not fork.
 #ifndef LAMINA_JIT_CPU_THREAD_POOL_H_
 #define LAMINA_JIT_CPU_THREAD_POOL_H_
 

@@ -1,8 +1,10 @@
 #include "jit/cpu/thread_pool.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -31,6 +33,35 @@ TEST_CASE("what a task throws goes on at the caller, and the pool works on", "[t
     CHECK(sum == 4950);
     CHECK(pool.usable_threads() == 3);
   }
+}
+
+TEST_CASE("a thread that slept wakes on another processor than its waker's, and may run on all again",
+          "[threads]") {
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
+  ThreadPool pool(2);
+  constexpr int kRounds = 20;
+  int elsewhere = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::thread::id caller = std::this_thread::get_id();
+    const int here = sched_getcpu();
+    std::atomic<int> there{-1};
+    std::atomic<bool> as_allowed{true};
+    pool.parallel_for(2, [&](int64_t i) {
+      if (i == 0) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+        while (there < 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      }
+      if (i == 0 || std::this_thread::get_id() == caller) return;
+      cpu_set_t now;
+      as_allowed = sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &allowed);
+      there = sched_getcpu();
+    });
+    CHECK(as_allowed);
+    elsewhere += there >= 0 && there != here;
+  }
+  if (CPU_COUNT(&allowed) > 1) CHECK(elsewhere >= kRounds / 2);
 }
 
 TEST_CASE("no thread exists before the first job that can use one", "[threads]") {
