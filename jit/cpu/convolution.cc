@@ -538,7 +538,6 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
       out,
       [&]<typename T, typename Out>(auto store) -> absl::Status {
         Out* const to = static_cast<Out*>(output);
-        const Layout l = layout_of(s);
         // Of integers there are kernels for products alone.
         if constexpr (std::is_floating_point_v<T>) {
           const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
@@ -556,6 +555,10 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
               return PlaneConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context,
                                                                store)
                   .run();
+        }
+        const Layout l = layout_of(s);
+        if constexpr (std::is_floating_point_v<T>) {
+          const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
           if (kernels.run_tile[0][0] && !(l.patch_stride && l.positions >= kManyPositions))
             if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
                                             sizeof(T), context.parallel.threads))
