@@ -1,8 +1,11 @@
 #include "jit/client/threads.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -65,6 +68,37 @@ std::thread start_thread(std::function<void()> work) {
     [[maybe_unused]] volatile const int touched = std::uncaught_exceptions() + thread_limit;
     work();
   });
+}
+
+void Sleep::until_changed(const std::atomic<uint32_t>& value, uint32_t old) {
+  {
+    std::lock_guard lock(placing_);
+    id_ = gettid();
+    asleep_.store(true);  // before the value is read, as its waker changes that before it asks for this
+  }
+  while (value.load() == old) syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+  std::lock_guard lock(placing_);
+  asleep_.store(false, std::memory_order_relaxed);
+  if (std::exchange(kept_away_, false)) sched_setaffinity(0, sizeof(processors_), &processors_);
+}
+
+void Sleep::count_up(std::atomic<uint32_t>& value) {
+  keep_away_from_here();
+  value.fetch_add(1);
+  if (asleep_.load()) syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// Changes nothing where the thread is awake or may not run elsewhere.
+void Sleep::keep_away_from_here() {
+  if (!asleep()) return;
+  std::lock_guard lock(placing_);
+  const int here = sched_getcpu();
+  if (!asleep() || kept_away_ || here < 0 || here >= CPU_SETSIZE ||
+      sched_getaffinity(id_, sizeof(processors_), &processors_) != 0 || !CPU_ISSET(here, &processors_))
+    return;
+  cpu_set_t others = processors_;
+  CPU_CLR(here, &others);
+  kept_away_ = CPU_COUNT(&others) > 0 && sched_setaffinity(id_, sizeof(others), &others) == 0;
 }
 
 }  // namespace lamina::jit

@@ -1,8 +1,14 @@
-// Threads that work for others: how many may, and how one starts.
+// Threads that work for others: how many may, how one starts, and how it sleeps.
 #ifndef LAMINA_JIT_CLIENT_THREADS_H_
 #define LAMINA_JIT_CLIENT_THREADS_H_
 
+#include <sched.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace lamina::jit {
@@ -27,6 +33,30 @@ int current_thread_limit();
 // memory ends, that would end the process. Throws std::system_error if there is no thread, or no memory for
 // these, to be had, and std::bad_alloc.
 std::thread start_thread(std::function<void()> work);
+
+// The sleep of one thread, which ends on another processor than its waker's. A thread that wakes may be put
+// on that one, where it does not run before the waker waits: on Linux 6.18 for tens of milliseconds, though
+// other processors are idle. So its affinity mask is without its waker's processor until it is awake. Nor
+// does it yield before it sleeps, as std::atomic does: who yields to a thread that spins is not run for a
+// whole turn of that one, whatever it is woken for.
+class Sleep {
+ public:
+  // Of the thread that sleeps: returns when `value` is no longer `old`.
+  void until_changed(const std::atomic<uint32_t>& value, uint32_t old);
+  // Of its waker: counts `value` up and wakes the thread if it sleeps until that changes.
+  void count_up(std::atomic<uint32_t>& value);
+
+  bool asleep() const { return asleep_.load(std::memory_order_relaxed); }
+
+ private:
+  void keep_away_from_here();
+
+  std::atomic<bool> asleep_{false};
+  std::mutex placing_;      // guards what follows, and where the thread may run while it is asleep
+  pid_t id_ = 0;            // of the system; 0 until it has slept
+  bool kept_away_ = false;  // from a processor that is among `processors_`
+  cpu_set_t processors_;
+};
 
 }  // namespace lamina::jit
 

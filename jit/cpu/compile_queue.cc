@@ -14,11 +14,10 @@ CompileQueue::CompileQueue(std::function<void(Kernel&)> serve)
     : ForkGuarded(hlo::LockRank::kCompiles), serve_(std::move(serve)) {}
 
 CompileQueue::~CompileQueue() {
-  if (!thread_) return;
+  if (!worker_) return;
   stopping_.store(true);
-  changes_.fetch_add(1);
-  changes_.notify_all();
-  thread_->join();
+  worker_->sleep.count_up(changes_);
+  worker_->thread.join();
 }
 
 bool CompileQueue::add(std::shared_ptr<Kernel> kernel) {
@@ -30,18 +29,17 @@ bool CompileQueue::add(std::shared_ptr<Kernel> kernel) {
   if (!kernel->state_.compare_exchange_strong(cold, Kernel::State::kWaits)) return true;
   waiting_.push_back(std::move(kernel));
   pending_.fetch_add(1);
-  changes_.fetch_add(1);
-  changes_.notify_one();
+  worker_->sleep.count_up(changes_);
   return true;
 }
 
 // With mutex_ held.
 bool CompileQueue::start() {
-  if (thread_) return true;
+  if (worker_) return true;
   try {
-    auto thread = std::make_unique<std::thread>();
-    *thread = start_thread([this] { run(); });
-    thread_ = std::move(thread);
+    auto worker = std::make_unique<Worker>();
+    worker->thread = start_thread([this, &sleep = worker->sleep] { run(sleep); });
+    worker_ = std::move(worker);
   } catch (const std::system_error&) {
     return false;
   } catch (const std::bad_alloc&) {
@@ -95,7 +93,7 @@ std::shared_ptr<Kernel> CompileQueue::take() {
   return taken;
 }
 
-void CompileQueue::run() {
+void CompileQueue::run(Sleep& sleep) {
   while (!stopping_.load()) {
     const uint32_t seen = changes_.load();
     std::shared_ptr<Kernel> next;
@@ -108,14 +106,14 @@ void CompileQueue::run() {
     if (next)
       pending_.fetch_sub(1);
     else
-      changes_.wait(seen);
+      sleep.until_changed(changes_, seen);
   }
 }
 
 void CompileQueue::after_fork(bool in_child) {
   if (!in_child) return;
   // The thread is gone, and its object can be neither joined nor destroyed.
-  [[maybe_unused]] const std::thread* const gone = thread_.release();
+  [[maybe_unused]] const Worker* const gone = worker_.release();
   for (Kernel* k : claimed_)
     k->state_.store(k->is_compiled() ? Kernel::State::kCompiled : Kernel::State::kCold);
   for (const std::shared_ptr<Kernel>& k : waiting_) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hlo/mutex.h"
+#include "jit/client/threads.h"
 
 namespace lamina::jit {
 
@@ -41,7 +42,7 @@ class CompileQueue final : private hlo::ForkGuarded {
  private:
   void before_fork() override {}
   void after_fork(bool in_child) override;
-  void run();
+  void run(Sleep& sleep);
   std::shared_ptr<Kernel> take();
   bool start();
 
@@ -49,7 +50,11 @@ class CompileQueue final : private hlo::ForkGuarded {
   hlo::Mutex mutex_{hlo::LockRank::kCompiles};  // guards what follows
   std::vector<std::shared_ptr<Kernel>> waiting_;
   std::vector<Kernel*> claimed_;
-  std::unique_ptr<std::thread> thread_;
+  struct Worker {
+    Sleep sleep;
+    std::thread thread;
+  };
+  std::unique_ptr<Worker> worker_;
   std::atomic<uint32_t> changes_{0};  // of what waits, and of stopping_
   std::atomic<int64_t> pending_{0};
   std::atomic<bool> stopping_{false};

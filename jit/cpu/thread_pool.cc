@@ -1,9 +1,9 @@
 #include "jit/cpu/thread_pool.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <exception>
 #include <fstream>
@@ -25,8 +25,10 @@ namespace {
 
 thread_local bool inside_job = false;
 
-// About 50 us: longer than the gap between two calls from Python, shorter than anyone would notice.
-constexpr int kSpins = 2500;
+// Longer than the gap between two calls from Python, shorter than anyone would notice. In time, as a pause
+// takes 9 to 70 ns, by processor.
+constexpr std::chrono::microseconds kSpinTime{100};
+constexpr int kSpinsBetweenLooks = 64;  // at the clock
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -39,10 +41,13 @@ inline void relax() {
 // Whether `value` soon differs from `old`.
 template <typename T>
 bool changes_soon(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return true;
-    relax();
-  }
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do
+    for (int i = 0; i < kSpinsBetweenLooks; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return true;
+      relax();
+    }
+  while (std::chrono::steady_clock::now() < end);
   return false;
 }
 // Waits until it does.
@@ -156,40 +161,9 @@ struct ThreadPool::State {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
     std::atomic<uint32_t> entered{
         0};  // and those that it, or the caller for it, has entered: equal between jobs
-    std::atomic<bool> asleep{false};
-    std::mutex placing;      // guards what follows, and where the thread may run while it is asleep
-    pid_t id = 0;            // of the system; 0 until it has slept
-    bool kept_away = false;  // from a processor that is among `processors`
-    cpu_set_t processors;
+    Sleep sleep;
     std::thread thread;
     Share share;
-
-    // Of the thread itself.
-    void sleep(uint32_t seen) {
-      {
-        std::lock_guard lock(placing);
-        id = gettid();
-        asleep.store(true, std::memory_order_relaxed);
-      }
-      epoch.wait(seen, std::memory_order_acquire);
-      std::lock_guard lock(placing);
-      asleep.store(false, std::memory_order_relaxed);
-      if (std::exchange(kept_away, false)) sched_setaffinity(0, sizeof(processors), &processors);
-    }
-
-    // A thread that wakes may be put on its waker's processor, where it does not run before that one waits:
-    // on Linux 6.18 for tens of milliseconds, though others are idle. So it wakes anywhere but here.
-    void keep_away_from_here() {
-      if (!asleep.load(std::memory_order_relaxed)) return;
-      std::lock_guard lock(placing);
-      const int here = sched_getcpu();
-      if (!asleep.load(std::memory_order_relaxed) || kept_away || here < 0 || here >= CPU_SETSIZE ||
-          sched_getaffinity(id, sizeof(processors), &processors) != 0 || !CPU_ISSET(here, &processors))
-        return;
-      cpu_set_t others = processors;
-      CPU_CLR(here, &others);
-      kept_away = CPU_COUNT(&others) > 0 && sched_setaffinity(id, sizeof(others), &others) == 0;
-    }
 
     // Whether the calling thread is the first to enter job number `job`.
     bool enter(uint32_t job) {
@@ -239,7 +213,7 @@ struct ThreadPool::State {
     inside_job = true;
     uint32_t seen = 0;
     while (true) {
-      if (!changes_soon(self->epoch, seen)) self->sleep(seen);
+      if (!changes_soon(self->epoch, seen)) self->sleep.until_changed(self->epoch, seen);
       if (stopping.load(std::memory_order_acquire)) return;
       seen = self->epoch.load(std::memory_order_acquire);
       if (!self->enter(seen)) continue;
@@ -272,10 +246,7 @@ struct ThreadPool::State {
 
   void stop() {
     stopping.store(true, std::memory_order_release);
-    for (auto& worker : workers) {
-      worker->epoch.fetch_add(1, std::memory_order_release);
-      worker->epoch.notify_one();
-    }
+    for (auto& worker : workers) worker->sleep.count_up(worker->epoch);
     for (auto& worker : workers) worker->thread.join();
   }
 };
@@ -304,7 +275,7 @@ int ThreadPool::threads_now(int64_t work) {
     return threads;
   const State* const state = state_.load(std::memory_order_acquire);
   const State::Worker* const first = state ? state->first.load(std::memory_order_acquire) : nullptr;
-  if (first && !first->asleep.load(std::memory_order_relaxed)) return threads;
+  if (first && !first->sleep.asleep()) return threads;
   if (alone_.fetch_add(work, std::memory_order_relaxed) + work < kWakingWork) return 1;
   alone_.store(0, std::memory_order_relaxed);
   return threads;
@@ -344,9 +315,7 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
         state->pending.store(threads - 1, std::memory_order_relaxed);
         for (int i = 0; i < threads - 1; ++i) {
           State::Worker& worker = *state->workers[i];
-          worker.keep_away_from_here();
-          worker.epoch.fetch_add(1, std::memory_order_release);
-          worker.epoch.notify_one();
+          worker.sleep.count_up(worker.epoch);
         }
         inside_job = true;
         state->run_tasks(state->own);

@@ -4,13 +4,18 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
 #include <thread>
 
 #include "blocking_generator.h"
 #include "hlo/builder.h"
 #include "jit/cpu/client.h"
+#include "jit/cpu/compile_queue.h"
+#include "jit/cpu/kernel_store.h"
 #include "jit/program/specialization_cache.h"
 #include "tests/build_paths.h"
+#include "tests/jit/wakes_elsewhere.h"
 
 using namespace lamina;
 using namespace lamina::jit;
@@ -190,4 +195,23 @@ TEST_CASE("kernels are looked up and run while another thread compiles", "[threa
   CHECK(store.tier_for(*kernel, 1).code == nullptr);
   CHECK(gate.calls == 1);
   CHECK(store.unavailable() != "");
+}
+
+TEST_CASE("the thread that compiles wakes on another processor than that of the thread that asks",
+          "[threads]") {
+  struct Served {
+    CompileQueue* queue = nullptr;
+    testing::Waking* waking = nullptr;
+  } served;
+  CompileQueue queue([&](Kernel& kernel) {
+    served.queue->settle(kernel);
+    served.waking->tell();
+  });
+  served.queue = &queue;
+  testing::check_wakes_elsewhere([&](testing::Waking& waking) {
+    served.waking = &waking;
+    const auto kernel = std::make_shared<Kernel>(LoopKernel{}, Schedule{});
+    REQUIRE(queue.add(kernel));
+    waking.wait(std::chrono::seconds(5));
+  });
 }

@@ -17,6 +17,7 @@
 #include "jit/client/client.h"
 #include "jit/client/threads.h"
 #include "tests/jit/fork_child.h"
+#include "tests/jit/wakes_elsewhere.h"
 
 using namespace lamina::jit;
 
@@ -37,31 +38,60 @@ TEST_CASE("what a task throws goes on at the caller, and the pool works on", "[t
 
 TEST_CASE("a thread that slept wakes on another processor than its waker's, and may run on all again",
           "[threads]") {
+  ThreadPool pool(2);
+  lamina::testing::check_wakes_elsewhere([&](lamina::testing::Waking& waking) {
+    const std::thread::id caller = std::this_thread::get_id();
+    pool.parallel_for(2, [&](int64_t i) {
+      if (std::this_thread::get_id() != caller)
+        waking.tell();
+      else if (i == 0)
+        waking.wait(std::chrono::milliseconds(100));
+    });
+  });
+}
+
+TEST_CASE("a worker that wakes has its share of a processor on which another thread spins", "[threads]") {
+  using Clock = std::chrono::steady_clock;
+  const auto busy_for = [](std::chrono::microseconds time) {
+    for (const auto end = Clock::now() + time; Clock::now() < end;) {
+    }
+  };
   cpu_set_t allowed;
   REQUIRE(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
+  if (CPU_COUNT(&allowed) < 2) return;
   ThreadPool pool(2);
-  constexpr int kRounds = 20;
-  int elsewhere = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const std::thread::id caller = std::this_thread::get_id();
-    const int here = sched_getcpu();
-    std::atomic<int> there{-1};
-    std::atomic<bool> as_allowed{true};
-    pool.parallel_for(2, [&](int64_t i) {
-      if (i == 0) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-        while (there < 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-      }
-      if (i == 0 || std::this_thread::get_id() == caller) return;
-      cpu_set_t now;
-      as_allowed = sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &allowed);
-      there = sched_getcpu();
-    });
-    CHECK(as_allowed);
-    elsewhere += there >= 0 && there != here;
+  pool.parallel_for(2, [&](int64_t) { busy_for(std::chrono::milliseconds(1)); });
+  // The caller on one processor, the other thread on another one, and the worker, of all, there as well.
+  cpu_set_t here, there;
+  CPU_ZERO(&here);
+  CPU_ZERO(&there);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  CPU_SET(cpu, &here);
+  while (!CPU_ISSET(++cpu, &allowed)) {
   }
-  if (CPU_COUNT(&allowed) > 1) CHECK(elsewhere >= kRounds / 2);
+  CPU_SET(cpu, &there);
+  REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
+  std::atomic<bool> ended{false};
+  std::thread spins([&] {
+    sched_setaffinity(0, sizeof(there), &there);
+    while (!ended) {
+    }
+  });
+  constexpr int kRounds = 400;
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> shared{0};
+  for (int round = 0; round < kRounds; ++round) {
+    busy_for(std::chrono::microseconds(150));  // the worker falls asleep
+    pool.parallel_for(2, [&](int64_t) {
+      shared += std::this_thread::get_id() != caller;
+      busy_for(std::chrono::microseconds(300));  // far less than a turn of the thread that spins
+    });
+  }
+  ended = true;
+  spins.join();
+  CHECK(sched_setaffinity(0, sizeof(allowed), &allowed) == 0);
+  CHECK(shared >= kRounds / 5);
 }
 
 TEST_CASE("no thread exists before the first job that can use one", "[threads]") {
