@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,6 @@ ROUNDS = 5
 LEAST = 0.04  # seconds a round of one workload takes at least, unless one call takes longer
 ENOUGH = 1.5  # seconds of rounds after which no further one is begun
 DOUBTED = 25  # rounds after which a row that is slower than before is believed
-QUIET = 0.02  # seconds before a round: threads of the system before it may still spin for work
 
 
 class Failed(Exception):
@@ -34,7 +34,11 @@ class Failed(Exception):
 
 
 class Worker:
-    """A process of worker.py, started when it is first asked."""
+    """A process of worker.py, started when it is first asked, and stopped between answers.
+
+    Idle threads of several systems spin for their next work for tens of milliseconds, on a processor that then is
+    missing to whoever's turn it is.
+    """
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._command, self._environment = command, environment
@@ -52,6 +56,7 @@ class Worker:
             )
             self._answer(PATIENCE)
         assert self._process.stdin is not None
+        self._process.send_signal(signal.SIGCONT)
         try:
             print(json.dumps(order), file=self._process.stdin, flush=True)
         except BrokenPipeError as e:
@@ -66,6 +71,7 @@ class Worker:
         if not line:
             self.stop()
             raise Failed("the process ended" if ready else f"no answer in {patience:.0f} s")
+        self._process.send_signal(signal.SIGSTOP)
         answer = json.loads(line)
         if "error" in answer:
             raise Failed(answer["error"])
@@ -134,7 +140,6 @@ def measure(workload: Any, row: Any, workers: dict[str, Worker], rounds: int) ->
         for name in first:
             if name in row.failures:
                 continue
-            time.sleep(QUIET)
             try:
                 seconds = workers[name].ask(do="time", least=LEAST)["seconds"]
                 row.times.setdefault(name, []).append(seconds)
@@ -186,19 +191,21 @@ def measure_workloads(
         for name in python
         for n in counts
     }
-    for i, w in enumerate(chosen):
-        single: Row | None = None
-        for n in counts if w.parallel else [1]:
-            row = Row(w.name, w.group, n, w.targets, limit_of(w, limits[n]))
-            measure(w, row, {name: workers[name, n] for name in python if w.make(name)}, args.rounds)
-            if single is not None and "lamina" in row.best and "lamina" in single.best:
-                row.speedup = single.best["lamina"] / row.best["lamina"]
-            single = single or row
-            rows.append(row)
-        print(f"\r{i + 1} of {len(chosen)} workloads, {w.name:50}", end="", file=sys.stderr, flush=True)
+    try:
+        for i, w in enumerate(chosen):
+            single: Row | None = None
+            for n in counts if w.parallel else [1]:
+                row = Row(w.name, w.group, n, w.targets, limit_of(w, limits[n]))
+                measure(w, row, {name: workers[name, n] for name in python if w.make(name)}, args.rounds)
+                if single is not None and "lamina" in row.best and "lamina" in single.best:
+                    row.speedup = single.best["lamina"] / row.best["lamina"]
+                single = single or row
+                rows.append(row)
+            print(f"\r{i + 1} of {len(chosen)} workloads, {w.name:50}", end="", file=sys.stderr, flush=True)
+    finally:
+        for worker in workers.values():
+            worker.stop()
     print(file=sys.stderr)
-    for worker in workers.values():
-        worker.stop()
     return rows
 
 

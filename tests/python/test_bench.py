@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import types
 
 import numpy as np
@@ -94,6 +95,35 @@ def test_a_worker_answers_and_says_what_failed(bench, tmp_path):
         assert worker.ask(do="time", least=0.001)["seconds"] > 0
         with pytest.raises(bench.bench.Failed, match="KeyError"):
             worker.ask(do="prepare", workload="none of this name", result="", warm=0)
+    finally:
+        worker.stop()
+
+
+SPINNER = """
+import os, sys, threading
+
+def spin():
+    while True:
+        pass
+
+threading.Thread(target=spin, daemon=True).start()
+print('{}', flush=True)
+for line in sys.stdin:
+    print('{"process": %d}' % os.getpid(), flush=True)
+"""
+
+
+def test_a_worker_takes_no_processor_between_answers(bench):
+    worker = bench.bench.Worker([sys.executable, "-c", SPINNER], dict(os.environ))
+    try:
+        for _ in range(2):
+            process = worker.ask(do="time")["process"]
+            ticks = []
+            for _ in range(2):
+                time.sleep(0.1)
+                fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+                ticks.append((int(fields[11]), int(fields[12])))  # in user and in system mode
+            assert fields[0] == "T" and ticks[0] == ticks[1]
     finally:
         worker.stop()
 
