@@ -1,5 +1,6 @@
 // The clients there are.
 #include "hlo/strings.h"
+#include "jit/client/exchange.h"
 #include "jit/cpu/client.h"
 #include "jit/cuda/client.h"
 #include "jit/fake/client.h"
@@ -37,6 +38,14 @@ absl::StatusOr<Device*> find_device(std::string_view name) {
     str_append(&all, all.empty() ? "" : ", ", device->name());
   }
   return absl::InvalidArgumentError(str_cat("there is no device '", name, "'; there are ", all));
+}
+
+absl::StatusOr<Device*> find_device(Exchange::Name name) {
+  if (name.kind == Exchange::kHostKind) return &host_device();
+  if (name.kind == cuda::CudaExchange::kKind) return find_device(str_cat("cuda:", name.number));
+  return absl::InvalidArgumentError(str_cat("there is no device here of DLPack's kind ", name.kind, "; ",
+                                            Exchange::kHostKind, " is memory of the host, ",
+                                            cuda::CudaExchange::kKind, " CUDA"));
 }
 
 }  // namespace lamina::jit

@@ -74,6 +74,8 @@ Value from_host(DType dtype, std::span<const int64_t> dims, const void* data);
 Value filled(DType dtype, std::span<const int64_t> dims, absl::FunctionRef<void(void*)> fill);
 // Shares memory; `release` runs when the last user is gone.
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release);
+// A copy, on the same device, of memory that others may write to. Waits for it.
+jit::BufferRef snapshot(const jit::BufferRef& theirs);
 // The same array, in memory that nobody else writes to. Inside a jit trace as it is.
 Lazy owned(const Lazy& x);
 // A number as a leaf: its value never enters a key. Inside a jit trace numbers are constants.

@@ -1,10 +1,10 @@
 // Making values of what the host has.
 #include "hlo/narrow.h"
 #include "jit/client/array.h"
-#include "lazy/delivery.h"
 #include "lazy/lazy.h"
 #include "lazy/placement.h"
 #include "lazy/scopes.h"
+#include "lazy/while_waiting.h"
 
 namespace lamina::lazy {
 
@@ -46,13 +46,23 @@ Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::
   return leaf_of(type, jit::host().adopt(data, type->bytes(), std::move(release)));
 }
 
+jit::BufferRef snapshot(const jit::BufferRef& theirs) {
+  jit::Device& device = theirs->memory().device();
+  jit::BufferRef copy = check(device.client().copy_across(device, theirs));
+  if (const jit::Point written = copy->written())
+    while_waiting([&](jit::StepWatcher* watcher) {
+      check(written.stream->wait(written.value, watcher));
+      return 0;
+    });
+  return copy;
+}
+
 Lazy owned(const Lazy& x) {
   const jit::ArrayPtr array = jit::array_of(x.value);
   if (!array || !array->buffer()->is_foreign() || inside_jit()) return x;
-  jit::Device& device = array->device();
-  Value copy = copied_leaf(device, x.value.type(), host_bytes(*array));
-  return {x.value.node()->place() == hlo::kAnywhere ? std::move(copy) : put_on({copy}, device).value, x.weak,
-          x.wide};
+  const hlo::Type* const type = x.value.type();
+  auto* const copy = new jit::Array(type, snapshot(array->buffer()));
+  return {hlo::make_leaf(type, copy, x.value.node()->place()), x.weak, x.wide};
 }
 
 Value number(DType dtype, const void* element) {

@@ -44,14 +44,22 @@ absl::Status Array::fetch(std::span<const Array* const> arrays, StepWatcher* wat
   struct Wanted {
     const Array* array;
     BufferRef copy;
+    bool is_remembered;
   };
   std::vector<Wanted> wanted;
   for (const Array* a : arrays) {
     const auto is_same = [&](const Wanted& w) { return w.array == a; };
-    if (a->copy_on_host() || std::any_of(wanted.begin(), wanted.end(), is_same)) continue;
+    const BufferRef* const known = a->copy_on_host();
+    // What others write to on a device is read anew, to the same place.
+    const bool is_known = known && (known == &a->buffer_ || !a->buffer_->is_foreign());
+    if (is_known || std::any_of(wanted.begin(), wanted.end(), is_same)) continue;
+    if (known) {
+      wanted.push_back({a, *known, true});
+      continue;
+    }
     absl::StatusOr<BufferRef> copy = host_device().memory().allocate(a->type()->bytes());
     if (!copy.ok()) return copy.status();
-    wanted.push_back({a, *std::move(copy)});
+    wanted.push_back({a, *std::move(copy), false});
   }
   while (!wanted.empty()) {
     Device& device = wanted[0].array->device();
@@ -60,9 +68,10 @@ absl::Status Array::fetch(std::span<const Array* const> arrays, StepWatcher* wat
     std::vector<Client::Read> reads;
     for (auto w = wanted.begin(); w != others; ++w)
       reads.push_back({&*w->array->buffer(), 0, w->array->type()->bytes(),
-                       const_cast<std::byte*>(jit::host().view(*w->copy))});  // nobody else has it yet
+                       const_cast<std::byte*>(jit::host().view(*w->copy))});
     if (absl::Status s = device.client().read(reads, watcher); !s.ok()) return s;
-    for (auto w = wanted.begin(); w != others; ++w) w->array->remember(std::move(w->copy));
+    for (auto w = wanted.begin(); w != others; ++w)
+      if (!w->is_remembered) w->array->remember(std::move(w->copy));
     wanted.erase(wanted.begin(), others);
   }
   return absl::OkStatus();

@@ -31,7 +31,10 @@ class Array final : public hlo::Data {
   // The value on that device. May wait, without the graph lock.
   absl::StatusOr<BufferRef> on(Device& device) const;
   // The same if it lies there already; null elsewhere.
-  const BufferRef* known_on(Device& device) const { return copy_in(device.memory()); }
+  const BufferRef* known_on(Device& device) const {
+    const BufferRef* const known = copy_in(device.memory());
+    return known == &buffer_ || !buffer_->is_foreign() ? known : nullptr;
+  }
   // The bytes where the host reads them, for as long as the array lives. Waits until they are written,
   // without the graph lock; the watcher, which may be null, may stop that.
   absl::StatusOr<const std::byte*> host(StepWatcher* watcher) const;

@@ -23,6 +23,7 @@
 
 namespace lamina::jit {
 
+class Exchange;
 class Target;
 
 // A queue of a device: what is enqueued runs in order, and every value handed out is reached, also after a
@@ -110,8 +111,10 @@ class Client {
   virtual BufferRef adopt(void* data, int64_t bytes, std::function<void()> release) = 0;
   // A buffer of the device with a copy of these bytes, which are read before it returns.
   virtual absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) = 0;
-  // A buffer of `to`, a device of this client, with the bytes of one of another of its devices.
+  // A buffer of `to`, a device of this client, with the bytes of another buffer of its devices.
   virtual absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) = 0;
+  // How arrays of its devices cross to other libraries; null where these do not know them.
+  virtual const Exchange* exchange() const { return nullptr; }
   // None where the kernels are another client's.
   virtual KernelStats kernel_stats() const { return {}; }
 

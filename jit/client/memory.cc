@@ -317,7 +317,7 @@ void Buffer::will_be_written(Point when) {
 }
 
 void Buffer::used_until(Point when) {
-  if (!when || when.stream == &memory_.stream() || is_foreign()) return;
+  if (!when || when.stream == &memory_.stream()) return;
   std::lock_guard lock(memory_.mutex_);
   std::unique_ptr<Uses>* known = &uses_;
   while (*known && (*known)->last.stream != when.stream) known = &(*known)->others;
@@ -359,7 +359,13 @@ void Buffer::let_go() {
     memory_.give_back(this);
     return;
   }
-  if (release_) release_();
+  if (release_ && memory_.stream().is_inline()) {
+    release_();
+  } else if (release_) {
+    wait_for_uses();
+    const auto end = [release = std::move(release_)](const void*) { release(); };
+    memory_.stream().keep(std::shared_ptr<const void>(nullptr, end));
+  }
   delete this;
 }
 

@@ -92,7 +92,8 @@ class Memory {
   // The same for each of these; `out` has as many empty ones.
   absl::Status allocate(std::span<const int64_t> bytes, std::span<BufferRef> out);
   // A buffer over memory that somebody else owns; `release` (may be empty) runs when the last reference goes,
-  // on the thread that dropped it, and at once where there is no memory for the buffer (std::bad_alloc).
+  // on the thread that dropped it, and at once where there is no memory for the buffer (std::bad_alloc). Of
+  // memory whose work runs later, what has been enqueued has ended then.
   BufferRef adopt(Address at, int64_t bytes, std::function<void()> release);
 
   // The most bytes that live and cached blocks together may take.

@@ -101,6 +101,18 @@ absl::StatusOr<BufferRef> CpuClient::copy_across(Device& to, const BufferRef& fr
   return put(to, view(*from), from->bytes());
 }
 
+absl::Status CpuClient::HostExchange::hand_over(const Buffer&, TheirStream stream) const {
+  return !stream || stream == kNoStream
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("an array in memory of the host has no stream");
+}
+
+absl::StatusOr<BufferRef> CpuClient::HostExchange::take_over(Device& device, uint64_t at, int64_t bytes,
+                                                             TheirStream,
+                                                             std::function<void()> release) const {
+  return device.memory().adopt(Address(at), bytes, std::move(release));
+}
+
 KernelContext CpuClient::context(const Frame& frame) {
   KernelContext context;
   context.scratch = &frame.device.memory();

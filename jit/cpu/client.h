@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "jit/client/client.h"
+#include "jit/client/exchange.h"
 #include "jit/cpu/kernel_context.h"
 #include "jit/cpu/kernel_store.h"
 #include "jit/cpu/machine_limits.h"
@@ -32,6 +32,7 @@ class CpuClient final : public Client {
   absl::Status read(std::span<const Read> reads, StepWatcher* watcher) override;
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
+  const Exchange* exchange() const override { return &exchange_; }
   KernelStats kernel_stats() const override { return kernels_.stats(); }
 
   ThreadPool& pool() { return pool_; }
@@ -63,12 +64,32 @@ class CpuClient final : public Client {
     const cluster::Costs costs_{.reads_bytes = true, .counts_from_end = true};
   };
 
+  // Memory of the host is there at once, for everybody.
+  class HostExchange final : public Exchange {
+   public:
+    explicit HostExchange(CpuClient& cpu) : cpu_(cpu) {}
+    Name name_of(const Device&) const override { return {kHostKind, 0}; }
+    absl::StatusOr<Device*> owner_of(uint64_t) const override { return cpu_.devices_[0]; }
+    uint64_t place_of(const Buffer& buffer) const override { return buffer.address().bits(); }
+    int64_t alignment(int64_t element_bytes) const override { return element_bytes; }
+    absl::Status hand_over(const Buffer& buffer, TheirStream stream) const override;
+    void hand_back(BufferRef) const override {}
+    absl::StatusOr<TheirStream> stream_with(const Buffer&) const override { return std::nullopt; }
+    TheirStream stream_of(const Device&) const override { return std::nullopt; }
+    absl::StatusOr<BufferRef> take_over(Device& device, uint64_t at, int64_t bytes, TheirStream stream,
+                                        std::function<void()> release) const override;
+
+   private:
+    CpuClient& cpu_;
+  };
+
   CpuClient();
 
   ThreadPool pool_;
   KernelStore kernels_;
   MeasuredLimits limits_;
   CpuTarget target_{*this};
+  const HostExchange exchange_{*this};
   std::vector<Device*> devices_;
 };
 

@@ -85,7 +85,10 @@ absl::StatusOr<Device*> CudaClient::make_device(Gpu& gpu) {
   auto& compute = static_cast<CudaStream&>(*lanes[static_cast<size_t>(Lane::kCompute)]);
   const absl::StatusOr<CudaBlocks*> blocks = CudaBlocks::make(compute, gpus_);
   if (!blocks.ok()) return blocks.status();
-  return new Device(gpu.name(), *this, target_, *new Memory(*this, **blocks, compute), lanes);
+  auto* const device = new Device(gpu.name(), *this, target_, *new Memory(*this, **blocks, compute), lanes);
+  const auto legacy = reinterpret_cast<StreamHandle>(static_cast<uintptr_t>(kLegacyStream));
+  exchange_.add(*device, *CudaStream::of_others(gpu, staging_, legacy));
+  return device;
 }
 
 absl::Status CudaClient::prepare_target() {

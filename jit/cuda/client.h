@@ -14,6 +14,7 @@
 #include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/driver.h"
+#include "jit/cuda/exchange.h"
 #include "jit/cuda/gpu.h"
 #include "jit/cuda/staging.h"
 #include "jit/cuda/target.h"
@@ -35,6 +36,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   }
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
+  const Exchange* exchange() const override { return &exchange_; }
   KernelStats kernel_stats() const override;
 
   CudaTarget& target() { return target_; }
@@ -58,6 +60,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   const Driver driver_;
   Staging staging_;
   CudaTarget target_;
+  CudaExchange exchange_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
   std::vector<Device*> devices_;
   std::vector<std::string> refused_;

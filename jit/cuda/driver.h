@@ -73,6 +73,9 @@ enum class Attribute : int {
 
 enum class PoolAttribute : int { kReleaseThreshold = 4 };
 
+enum class PointerAttribute : int { kMemoryType = 2, kDeviceNumber = 9 };
+inline constexpr unsigned kMemoryOfDevice = 2;
+
 struct MemoryLocation {
   int type = kDevice;
   int number = 0;
@@ -109,6 +112,9 @@ struct LaunchNode {
 enum class CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
+// The handle, on every device, of the stream that waits for all work of others but for that on streams of the
+// kind above.
+inline constexpr int64_t kLegacyStream = 1;
 inline constexpr unsigned kEventWithoutTime = 2;
 inline constexpr unsigned kPinnedForAllContexts = 1;
 

@@ -32,29 +32,52 @@ Point CudaStream::mark() {
   return mark_locked();
 }
 
+Point CudaStream::mark_with_theirs() {
+  has_work_.store(true);
+  return mark();
+}
+
+absl::StatusOr<Point> CudaStream::mark_theirs() {
+  std::lock_guard lock(mutex_);
+  if (absl::Status s = record_locked(); !s.ok()) return s;
+  return Point{this, marked_};
+}
+
+absl::StatusOr<EventHandle> CudaStream::take_event_locked() {
+  if (spare_.empty() && pending_.size() >= 2 * kPointsAtOnce) poll_locked();
+  EventHandle event = nullptr;
+  if (spare_.empty()) {
+    const absl::Status status =
+        gpu_.call("making an event", gpu_.driver().create_event, &event, kEventWithoutTime);
+    if (!status.ok()) return status;
+    return event;
+  }
+  event = spare_.back();
+  spare_.pop_back();
+  return event;
+}
+
+absl::Status CudaStream::record_locked() {
+  const absl::StatusOr<EventHandle> event = take_event_locked();
+  if (!event.ok()) return event.status();
+  const absl::Status status = gpu_.call("recording an event", gpu_.driver().record, *event, handle_);
+  if (status.ok())
+    pending_.push_back({++marked_, *event});
+  else
+    spare_.push_back(*event);
+  return status;
+}
+
 Point CudaStream::mark_locked() {
   // What another thread enqueues from here on may be part of this point; it is of the next one in any case.
   if (!has_work_.exchange(false) && marked_ > 0) return {this, marked_};
-  if (spare_.empty() && pending_.size() >= 2 * kPointsAtOnce) poll_locked();
+  if (record_locked().ok()) return {this, marked_};
+  // No memory for an event: the point is passed on the host.
   ++marked_;
-  EventHandle event = nullptr;
-  absl::Status status;
-  if (!spare_.empty()) {
-    event = spare_.back();
-    spare_.pop_back();
-  } else {
-    status = gpu_.call("making an event", gpu_.driver().create_event, &event, kEventWithoutTime);
-  }
-  if (status.ok()) status = gpu_.call("recording an event", gpu_.driver().record, event, handle_);
-  if (status.ok()) {
-    pending_.push_back({marked_, event});
-  } else {
-    // No memory for an event: the point is passed on the host.
-    if (const absl::Status drained = drain(); !drained.ok()) gpu_.lose(std::string(drained.message()));
-    reached_.store(gpu_.is_lost() ? reached_.load() : marked_, std::memory_order_release);
-    for (const Pending& p : pending_) spare_.push_back(p.event);
-    pending_.clear();
-  }
+  if (const absl::Status drained = drain(); !drained.ok()) gpu_.lose(std::string(drained.message()));
+  reached_.store(gpu_.is_lost() ? reached_.load() : marked_, std::memory_order_release);
+  for (const Pending& p : pending_) spare_.push_back(p.event);
+  pending_.clear();
   return {this, marked_};
 }
 
@@ -103,6 +126,14 @@ absl::Status CudaStream::after(Point earlier) {
   return static_cast<CudaStream&>(*earlier.stream).order_before(*this, earlier.value);
 }
 
+const CudaStream::Pending* CudaStream::pending_locked(uint64_t value) {
+  poll_locked();
+  if (value <= reached_.load(std::memory_order_relaxed) || gpu_.is_lost()) return nullptr;
+  const auto first =
+      std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.value >= value; });
+  return first == pending_.end() ? nullptr : &*first;
+}
+
 absl::Status CudaStream::order_before(CudaStream& other, uint64_t value) {
   if (value <= reached_.load(std::memory_order_acquire)) return absl::OkStatus();
   // The event is not recorded anew meanwhile.
@@ -112,13 +143,33 @@ absl::Status CudaStream::order_before(CudaStream& other, uint64_t value) {
   if (waiting == waiting_.end()) waiting = waiting_.insert(waiting_.end(), {&other, 0});
   if (value <= waiting->second) return gpu_.health();
   // Nobody else may ask for long, and then each run would wait for it again.
-  poll_locked();
-  const auto first =
-      std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.value >= value; });
-  if (first == pending_.end() || gpu_.is_lost()) return gpu_.health();
+  const Pending* const first = pending_locked(value);
+  if (!first) return gpu_.health();
   const absl::Status status = other.enqueued(other.gpu_.call(
       "waiting for another stream", gpu_.driver().stream_waits, other.handle_, first->event, 0U));
   if (status.ok()) waiting->second = first->value;
+  return status;
+}
+
+absl::Status CudaStream::order_before_theirs(StreamHandle theirs, uint64_t value) {
+  std::lock_guard lock(mutex_);
+  const Pending* const first = pending_locked(value);
+  if (!first) return gpu_.health();
+  return gpu_.call("having a stream of others wait", gpu_.driver().stream_waits, theirs, first->event, 0U);
+}
+
+absl::Status CudaStream::order_after_theirs(StreamHandle theirs) {
+  std::lock_guard lock(mutex_);
+  const absl::StatusOr<EventHandle> event = take_event_locked();
+  if (!event.ok()) return event.status();
+  const Result recorded = gpu_.ask(gpu_.driver().record, *event, theirs);
+  absl::Status status = recorded == Result::kInvalidHandle
+                            ? absl::InvalidArgumentError("the stream is none of " + gpu_.name())
+                            : gpu_.check(recorded, "recording an event");
+  if (status.ok())
+    status = enqueued(
+        gpu_.call("waiting for a stream of others", gpu_.driver().stream_waits, handle_, *event, 0U));
+  spare_.push_back(*event);  // what waits has seen it
   return status;
 }
 

@@ -25,8 +25,12 @@ namespace lamina::jit::cuda {
 
 class CudaStream final : public Stream, public CudaQueue {
  public:
-  // Both stay.
+  // What is made stays.
   static absl::StatusOr<CudaStream*> make(Gpu& gpu, Staging& staging);
+  // One that others enqueue on, too.
+  static CudaStream* of_others(Gpu& gpu, Staging& staging, StreamHandle handle) {
+    return new CudaStream(gpu, staging, handle);
+  }
 
   bool is_inline() const override { return false; }
   Point end_run() override { return mark(); }
@@ -66,6 +70,18 @@ class CudaStream final : public Stream, public CudaQueue {
   // All that was enqueued, on the host, at once.
   absl::Status drain() { return gpu_.call("waiting", gpu_.driver().wait_for_stream, handle_); }
 
+  // What others know it as.
+  StreamHandle handle() const { return handle_; }
+  // What others enqueue on a stream of theirs from now on begins after that point here.
+  absl::Status order_before_theirs(StreamHandle theirs, uint64_t value);
+  // What is enqueued here from now on begins after what others have enqueued there. InvalidArgument where
+  // that is a stream of another device.
+  absl::Status order_after_theirs(StreamHandle theirs);
+  // As mark, with what others may have enqueued here.
+  Point mark_with_theirs();
+  // The same, or why there can be no such point.
+  absl::StatusOr<Point> mark_theirs();
+
   // A stream on which nothing ever runs: whoever takes it captures there, undisturbed by what others enqueue.
   absl::StatusOr<StreamHandle> take_capture_stream();
   void give_back_capture_stream(StreamHandle stream);
@@ -85,6 +101,11 @@ class CudaStream final : public Stream, public CudaQueue {
     return status;
   }
   Point mark_locked();
+  // A new point, by an event; its value is marked_ then.
+  absl::Status record_locked();
+  absl::StatusOr<EventHandle> take_event_locked();
+  // The first that is pending and not before the value; null where that is reached.
+  const Pending* pending_locked(uint64_t value);
   // Whether the n-th that is pending has happened; then it and those before are so no more.
   bool happened_locked(size_t n);
   void poll_locked();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hlo/builder.h"
+#include "jit/client/exchange.h"
 #include "jit/cpu/client.h"
 #include "jit/cuda/client.h"
 #include "jit/fake/client.h"
@@ -109,6 +110,47 @@ TEMPLATE_TEST_CASE("host memory is adopted in place and let go of once", "[clien
   CHECK(released == 0);
   other.reset();
   CHECK(released == 1);
+}
+
+TEMPLATE_TEST_CASE("arrays cross to others in place, and come back", "[client]", InlineCpu, Cuda) {
+  Device& device = *TestType::client().devices()[0];
+  const Exchange& exchange = *device.client().exchange();
+  CHECK(*find_device(exchange.name_of(device)) == &device);
+  const BufferRef buffer = put(device, numbers(3));
+  int released = 0;
+  const auto release = [&] { ++released; };
+  {
+    const HandedOver handed = *HandedOver::make(buffer, std::nullopt);
+    CHECK(buffer->use_count() == 2);
+    CHECK(*exchange.owner_of(handed.place()) == &device);
+    CHECK(exchange.stream_with(*buffer).ok());
+    const BufferRef theirs = *exchange.take_over(device, handed.place(), 4000, Exchange::kNoStream, release);
+    CHECK(theirs->is_foreign());
+    CHECK_FALSE(theirs->may_reuse());
+    CHECK(read_back(device, theirs) == numbers(3));
+    CHECK(released == 0);
+  }
+  CHECK(buffer->use_count() == 1);
+  REQUIRE(device.stream().wait(device.stream().mark().value, nullptr).ok());
+  CHECK(released == 1);
+  CHECK(absl::IsInvalidArgument(HandedOver::make(buffer, 0).status()));
+}
+
+TEST_CASE("what is no memory of a device is not taken over", "[client]") {
+  CHECK(FakeClient::get().exchange() == nullptr);
+  Device& fake = *FakeClient::get().devices()[0];
+  CHECK(absl::IsInvalidArgument(HandedOver::make(put(fake, numbers(0)), std::nullopt).status()));
+  const auto& devices = Cuda::client().devices();
+  const Exchange& exchange = *Cuda::client().exchange();
+  const BufferRef there = put(*devices.back(), numbers(0));
+  int released = 0;
+  const uint64_t elsewhere = devices.size() > 1 ? exchange.place_of(*there) : 8;
+  for (uint64_t at : {uint64_t{12}, elsewhere})
+    CHECK(absl::IsInvalidArgument(
+        exchange.take_over(*devices[0], at, 4, Exchange::kNoStream, [&] { ++released; }).status()));
+  CHECK(released == 2);
+  CHECK(absl::IsInvalidArgument(find_device(Exchange::Name{10, 0}).status()));
+  CHECK(find_device(Exchange::Name{2, 99}).status().message().find("there is no device 'cuda:99'") == 0);
 }
 
 TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there", "[client]", InlineCpu, Fake,

@@ -26,7 +26,7 @@ ROOMS = {
     "tools": {"tools", "cpu", "cuda", "fake", "program", "codegen", "kernel", "client"},
 }
 # Beside the rooms lies the list of the clients there are.
-CLIENTS = re.compile(r"^jit/(client|cpu|cuda|fake)/client\.h$")
+CLIENTS = re.compile(r"^jit/((client|cpu|cuda|fake)/client|client/exchange)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(r"^(cuda\w*\.h|cuda/|cublas\w*\.h|cudnn\w*\.h|nvJitLink\w*\.h|nvrtc\w*\.h)")
 LLVM_HEADER = re.compile(r"^llvm(-c)?/")

@@ -1,8 +1,9 @@
 // What tests tell the stand-in for the CUDA driver, and ask of it.
 //
-// The stand-in (driver.cc) exports the functions of jit/cuda/driver.def for two devices that are not there:
-// memory that the host cannot read, streams that run late and in any legal order, and the record of who
-// touches what that the fake device has too (jit/fake/queues.h). Besides what that finds, violations are:
+// The stand-in (driver.cc) exports the functions of jit/cuda/driver.def, and those by which other libraries
+// make memory and streams on the same devices (tests/python/cuda_peer.py), for two devices that are not
+// there: memory that the host cannot read, streams that run late and in any legal order, and the record of
+// who touches what that the fake device has too (jit/fake/queues.h). Besides what that finds, violations are:
 //   - copies from or to memory of the host that is not pinned, or that changed between call and copy;
 //   - work on a stream while another device's context is current;
 //   - blocks freed twice;

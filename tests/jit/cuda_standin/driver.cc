@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -21,144 +19,19 @@
 #include "jit/fake/queues.h"
 #include "tests/jit/cuda_standin/control.h"
 #include "tests/jit/cuda_standin/kernel_twin.h"
-#include "tests/jit/cuda_standin/standin.h"
+#include "tests/jit/cuda_standin/state.h"
 
 namespace {
 
 using namespace lamina;
 using namespace lamina::jit::cuda;
 using standins::setting;
+using standins::standin;
 using Queues = jit::FakeQueues;
 using Access = Queues::Access;
 
-constexpr int kMostDevices = 8;
 // NaN in every float type.
 constexpr unsigned char kPoison = 0xff;
-
-}  // namespace
-
-// What the handles are of.
-namespace lamina::jit::cuda {
-struct OpaqueContext {
-  int device;
-  std::atomic<Result> fault{Result::kSuccess};
-  std::vector<StreamHandle> streams;
-};
-struct OpaquePool {
-  int device;
-};
-struct OpaqueEvent {
-  ContextHandle context;
-  int queue = 0;
-  uint64_t value = 0;  // 0: nothing is waited for
-};
-struct OpaqueFunction {
-  StandinKernel kernel;  // where it is no twin's
-  std::shared_ptr<const KernelTwin> twin;
-  std::string entry;
-};
-struct OpaqueModule {
-  std::shared_ptr<const KernelTwin> twin;
-  std::vector<std::unique_ptr<OpaqueFunction>> functions;
-};
-}  // namespace lamina::jit::cuda
-
-namespace {
-
-struct Block {
-  int64_t bytes;
-  StreamHandle stream;
-};
-
-// A copy between the host and a device that has not run.
-struct Pinned {
-  std::unique_ptr<unsigned char[]> memory;
-  size_t bytes;
-};
-
-class Standin {
- public:
-  static Standin& get() {
-    static auto* const standin = new Standin;
-    return *standin;
-  }
-
-  Queues queues;
-  std::array<OpaqueContext, kMostDevices> contexts;
-  const int devices = setting("LAMINA_STANDIN_DEVICES", 2);
-  const int capability = setting("LAMINA_STANDIN_CAPABILITY", 90);
-
-  std::mutex mutex;  // of what follows
-  StandinMistake mistake = kStandinNone;
-  std::array<std::pair<int64_t, Result>, kStandinCalls> failures{};
-  int64_t until_fault = -1;
-  Result fault = Result::kSuccess;
-  std::map<DevicePointer, Block> blocks;
-  std::vector<Pinned> pinned;
-  std::map<std::string, StandinKernel> kernels;
-  std::set<FunctionHandle> functions;
-  const char* (*runner)(const StandinRun* run) = nullptr;
-  std::vector<std::string> violations;
-  StandinCounts counts{};
-
-  void violation(std::string text) {
-    std::lock_guard lock(mutex);
-    violations.push_back(std::move(text));
-  }
-  bool is_pinned(const void* at, size_t bytes) {
-    std::lock_guard lock(mutex);
-    const auto* const begin = static_cast<const unsigned char*>(at);
-    return std::any_of(pinned.begin(), pinned.end(), [&](const Pinned& p) {
-      return begin >= p.memory.get() && begin + bytes <= p.memory.get() + p.bytes;
-    });
-  }
-  // Of a call that is to fail.
-  Result fails(StandinCall call) {
-    std::lock_guard lock(mutex);
-    auto& [nth, result] = failures[call];
-    return nth >= 0 && nth-- == 0 ? result : Result::kSuccess;
-  }
-  StandinMistake made() {
-    std::lock_guard lock(mutex);
-    return mistake;
-  }
-
-  // Work that may fault, on the stream.
-  void enqueue(StreamHandle stream, Queues::Kind kind, std::string what, std::vector<Queues::Touch> touches,
-               std::function<void()> work) {
-    {
-      std::lock_guard lock(mutex);
-      (kind == Queues::Kind::kLaunch ? counts.launches : counts.transfers) += 1;
-      if (kind == Queues::Kind::kTransfer && !touches.empty()) counts.bytes += touches[0].bytes;
-    }
-    const ContextHandle context = stream->context;
-    queues.enqueue(stream->queue, {kind, std::move(what), std::move(touches),
-                                   [this, context, work = std::move(work)]() -> absl::Status {
-                                     if (strikes(*context)) return absl::InternalError("a fault");
-                                     work();
-                                     return absl::OkStatus();
-                                   }});
-  }
-
- private:
-  Standin() {
-    for (int i = 0; i < kMostDevices; ++i) contexts[static_cast<size_t>(i)].device = i;
-    for (auto& [nth, result] : failures) nth = -1;
-  }
-  bool strikes(OpaqueContext& context) {
-    Result result;
-    {
-      std::lock_guard lock(mutex);
-      if (until_fault < 0 || until_fault-- > 0) return false;
-      result = fault;
-    }
-    context.fault.store(result);
-    for (StreamHandle s : context.streams) queues.lose(s->queue, "the device faulted");
-    return true;
-  }
-};
-
-Standin& standin() { return Standin::get(); }
 
 // Contexts that this thread pushed.
 thread_local std::vector<ContextHandle> current;
@@ -170,6 +43,65 @@ using standins::check_process;
 using standins::check_uncaptured;
 using standins::check_undisturbed;
 using standins::enter;
+
+// Events that are recorded behind it are after that point, too.
+void enqueue_wait(StreamHandle stream, int queue, uint64_t value) {
+  standin().queues.after(stream->queue, queue, value);
+  standin().queues.enqueue(stream->queue, {Queues::Kind::kOrder, "a wait", {}, {}});
+}
+
+StreamHandle add_stream(ContextHandle context, const std::string& name, bool is_blocking = false) {
+  const int queue = standin().queues.add_queue(str_cat("cuda:", context->device, " ", name));
+  return new OpaqueStream{context, queue, nullptr, is_blocking};
+}
+
+StreamHandle add_others_stream(ContextHandle context, const std::string& name, bool is_blocking) {
+  const StreamHandle made = add_stream(context, name, is_blocking);
+  std::lock_guard lock(standin().mutex);
+  context->others.push_back(made);
+  return made;
+}
+
+// The stream that a handle stands for: 0 and 1 for the legacy default stream of the current context, 2 for
+// the thread's own.
+StreamHandle resolved(StreamHandle stream) {
+  const auto number = reinterpret_cast<uintptr_t>(stream);
+  if (number > 2 || current.empty()) return stream;
+  const ContextHandle context = current.back();
+  thread_local std::map<ContextHandle, StreamHandle> of_thread;
+  StreamHandle& known = number == 2 ? of_thread[context] : context->legacy;
+  if (!known)
+    known = add_others_stream(context, number == 2 ? "stream of a thread" : "legacy stream", number == 2);
+  return known;
+}
+
+// While something is enqueued: the legacy stream waits for the blocking ones, and these for that.
+class LegacyOrder {
+ public:
+  explicit LegacyOrder(StreamHandle stream) {
+    if (stream != stream->context->legacy) return;
+    legacy_ = stream;
+    for (StreamHandle s : blocking()) wait(legacy_, s);
+  }
+  ~LegacyOrder() {
+    if (!legacy_) return;
+    for (StreamHandle s : blocking()) wait(s, legacy_);
+  }
+  LegacyOrder(const LegacyOrder&) = delete;
+  LegacyOrder& operator=(const LegacyOrder&) = delete;
+
+ private:
+  std::vector<StreamHandle> blocking() const {
+    std::lock_guard lock(standin().mutex);
+    std::vector<StreamHandle> out = legacy_->context->others;
+    std::erase_if(out, [](StreamHandle s) { return !s->is_blocking; });
+    return out;
+  }
+  static void wait(StreamHandle later, StreamHandle earlier) {
+    enqueue_wait(later, earlier->queue, standin().queues.mark(earlier->queue));
+  }
+  StreamHandle legacy_ = nullptr;
+};
 
 // Of work that is not for graphs.
 Result enter_stream(StreamHandle stream, const char* what) {
@@ -304,6 +236,7 @@ Result enter(ContextHandle context, const char* what) {
 }
 
 void run(StreamHandle stream, Work work) {
+  const LegacyOrder order(stream);
   standin().enqueue(stream, work.kind, std::move(work.what), std::move(work.touches), std::move(work.run));
 }
 
@@ -481,6 +414,7 @@ Result cuMemPoolSetAccess(PoolHandle pool, const PoolAccess* access, size_t coun
 Result cuMemPoolTrimTo(PoolHandle, size_t) { return Result::kSuccess; }
 
 Result cuMemAllocFromPoolAsync(DevicePointer* block, size_t bytes, PoolHandle pool, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "an allocation"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinAllocate); r != Result::kSuccess) return r;
   if (pool->device != stream->context->device || bytes == 0) return Result::kInvalidValue;
@@ -494,6 +428,7 @@ Result cuMemAllocFromPoolAsync(DevicePointer* block, size_t bytes, PoolHandle po
 }
 
 Result cuMemFreeAsync(DevicePointer at, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "the end of a block"); r != Result::kSuccess) return r;
   StreamHandle on = stream;
   {
@@ -512,11 +447,41 @@ Result cuMemFreeAsync(DevicePointer at, StreamHandle stream) {
   return Result::kSuccess;
 }
 
+Result cuPointerGetAttribute(void* value, PointerAttribute attribute, DevicePointer at) {
+  check_process();
+  std::lock_guard lock(standin().mutex);
+  auto block = standin().blocks.upper_bound(at);
+  if (block == standin().blocks.begin()) return Result::kInvalidValue;
+  --block;
+  if (at >= block->first + static_cast<uint64_t>(block->second.bytes)) return Result::kInvalidValue;
+  const int device = block->second.stream->context->device;
+  if (attribute == PointerAttribute::kMemoryType)
+    std::memcpy(value, &kMemoryOfDevice, sizeof kMemoryOfDevice);
+  else
+    std::memcpy(value, &device, sizeof device);
+  return Result::kSuccess;
+}
+
+// Of other libraries: there for all streams at once, and let go of in the order of the legacy stream.
+Result cuMemAlloc_v2(DevicePointer* block, size_t bytes) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("an allocation", &context); r != Result::kSuccess) return r;
+  const StreamHandle legacy = resolved(nullptr);
+  Queues& queues = standin().queues;
+  *block = queues.allocate(legacy->queue, static_cast<int64_t>(bytes)).bits();
+  queues.wait(legacy->queue, queues.mark(legacy->queue), nullptr).IgnoreError();
+  std::lock_guard lock(standin().mutex);
+  standin().blocks[*block] = {static_cast<int64_t>(bytes), legacy};
+  return Result::kSuccess;
+}
+
+Result cuMemFree_v2(DevicePointer at) { return cuMemFreeAsync(at, nullptr); }
+
 Result cuMemHostAlloc(void** block, size_t bytes, unsigned) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("pinning", &context); r != Result::kSuccess) return r;
   if (const Result r = check_undisturbed("pinning"); r != Result::kSuccess) return r;
-  Pinned made{std::make_unique<unsigned char[]>(bytes), bytes};
+  standins::Pinned made{std::make_unique<unsigned char[]>(bytes), bytes};
   std::memset(made.memory.get(), kPoison, bytes);
   *block = made.memory.get();
   std::lock_guard lock(standin().mutex);
@@ -525,10 +490,12 @@ Result cuMemHostAlloc(void** block, size_t bytes, unsigned) {
 }
 
 Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a copy from the host"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
   if (!standin().is_pinned(from, bytes))
     standin().violation("a copy reads memory of the host that is not pinned");
+  const LegacyOrder order(stream);
   standin().enqueue(stream, Queues::Kind::kTransfer, "a copy in", touches_of(to, 0, bytes),
                     [=, sum = sum_of(from, bytes)] {
                       if (sum_of(from, bytes) != sum)
@@ -539,11 +506,13 @@ Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, St
 }
 
 Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a copy to the host"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
   if (!standin().is_pinned(to, bytes))
     standin().violation("a copy writes memory of the host that is not pinned");
   std::memset(to, kPoison, bytes);
+  const LegacyOrder order(stream);
   standin().enqueue(stream, Queues::Kind::kTransfer, "a copy out", touches_of(0, from, bytes),
                     [=, sum = sum_of(to, bytes)] {
                       if (sum_of(to, bytes) != sum)
@@ -554,12 +523,14 @@ Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHa
 }
 
 Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
   return copy_between(stream, to, from, bytes);
 }
 
 Result cuMemcpyPeerAsync(DevicePointer to, ContextHandle to_context, DevicePointer from,
                          ContextHandle from_context, size_t bytes, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a copy between devices"); r != Result::kSuccess) return r;
   for (const ContextHandle c : {to_context, from_context})
     if (const Result fault = c->fault.load(); fault != Result::kSuccess) return fault;
@@ -570,20 +541,30 @@ Result cuStreamCreate(StreamHandle* stream, unsigned flags) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("making a stream", &context); r != Result::kSuccess) return r;
   if (flags != kStreamNonBlocking) standin().violation("a stream waits for the work of other libraries");
-  const std::string name = str_cat("cuda:", context->device, " stream ", context->streams.size());
-  *stream = new OpaqueStream{context, standin().queues.add_queue(name), nullptr};
+  *stream = add_stream(context, str_cat("stream ", context->streams.size()));
   context->streams.push_back(*stream);
   return Result::kSuccess;
 }
 
+// As other libraries make theirs, which may be ones that wait for the legacy stream.
+Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("making a stream", &context); r != Result::kSuccess) return r;
+  *stream = add_others_stream(context, "stream of others", flags != kStreamNonBlocking);
+  return Result::kSuccess;
+}
+
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a wait"); r != Result::kSuccess) return r;
-  if (event->value > 0 && standin().made() != kStandinForgetsWaits)
-    standin().queues.after(stream->queue, event->queue, event->value);
+  if (event->value == 0 || standin().made() == kStandinForgetsWaits) return Result::kSuccess;
+  const LegacyOrder order(stream);
+  enqueue_wait(stream, event->queue, event->value);
   return Result::kSuccess;
 }
 
 Result cuStreamSynchronize(StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a wait"); r != Result::kSuccess) return r;
   if (const Result r = check_undisturbed("a wait"); r != Result::kSuccess) return r;
   Queues& queues = standin().queues;
@@ -600,9 +581,11 @@ Result cuEventCreate(EventHandle* event, unsigned) {
 }
 
 Result cuEventRecord(EventHandle event, StreamHandle stream) {
+  stream = resolved(stream);
   if (const Result r = enter_stream(stream, "recording"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinRecord); r != Result::kSuccess) return r;
   if (event->context != stream->context) return Result::kInvalidHandle;
+  const LegacyOrder order(stream);
   event->queue = stream->queue;
   event->value = standin().queues.mark(stream->queue);
   if (standin().made() == kStandinRecordsEarly && event->value > 0) --event->value;
@@ -671,6 +654,7 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
 Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned, StreamHandle stream,
                       void** parameters, void**) {
+  stream = resolved(stream);
   if (const Result r = enter(stream->context, "a launch"); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinLaunch); r != Result::kSuccess) return r;
   standins::count(&StandinCounts::direct_launches);
@@ -716,7 +700,7 @@ const StandinControl* lamina_cuda_standin() {
             Queues& queues = standin().queues;
             queues.drain();
             for (OpaqueContext& context : standin().contexts)
-              for (StreamHandle s : context.streams)
+              for (StreamHandle s : context.all())
                 queues.wait(s->queue, queues.mark(s->queue), nullptr).IgnoreError();
           },
       .take_violations =

@@ -65,6 +65,7 @@ struct OpaqueStream {
   ContextHandle context;
   int queue;
   struct Capture* capture = nullptr;  // graphs.cc; of the thread that began it
+  bool is_blocking = false;           // waits for the legacy stream, and that for it
 };
 }  // namespace lamina::jit::cuda
 
