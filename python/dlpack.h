@@ -1,4 +1,4 @@
-// DLPack: arrays shared with other libraries without a copy.
+// Arrays shared with other libraries without a copy: DLPack, and what CUDA's array interface needs.
 #ifndef LAMINA_PYTHON_DLPACK_H_
 #define LAMINA_PYTHON_DLPACK_H_
 

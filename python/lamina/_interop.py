@@ -1,4 +1,4 @@
-"""Tensors among other libraries and tools: NumPy's protocols, DLPack, pickle, the array API, notebooks."""
+"""Tensors among other libraries and tools: NumPy's protocols, pickle, the array API, notebooks."""
 
 from __future__ import annotations
 
@@ -103,52 +103,6 @@ def _on_values(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 def _tensor(x: Any) -> Any:
     t = _core.asarray(x)
     return x if t is None else t
-
-
-def dlpack(
-    self: Tensor,
-    *,
-    stream: Any = None,
-    max_version: Any = None,
-    dl_device: Any = None,
-    copy: bool | None = None,
-) -> Any:
-    """A DLPack capsule sharing this Tensor's memory, read-only where the consumer knows version 1."""
-    if stream is not None:
-        raise BufferError("a Tensor in CPU memory has no stream")
-    if dl_device is not None and tuple(dl_device) != (1, 0):
-        raise BufferError(f"a Tensor cannot be exported to the device {tuple(dl_device)}")
-    return _core.to_dlpack(self, max_version is not None and max_version[0] >= 1, bool(copy))
-
-
-def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """The array of an object with `__dlpack__`, sharing its memory where that is dense (`copy=True`: never).
-
-    Writes to the other object's memory are then seen here. On another `device` than "cpu:0" the array is a copy. Raises
-    TypeError for objects without `__dlpack__`, arrays outside CPU memory and unknown element types; ValueError where
-    there is no such device; BufferError if it would have to copy with ``copy=False``.
-
-    Example::
-
-        lnp.from_dlpack(np.arange(3.0))   # Tensor([0., 1., 2.], dtype=float64)
-    """
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack needs an object with __dlpack__, not {type(x).__name__}")
-    from lamina import _devices
-
-    elsewhere = device is not None and _devices.find(device) != "cpu:0"
-    if elsewhere and copy is False:
-        raise BufferError(
-            f"an array in CPU memory comes to {_devices.find(device)} as a copy: leave out copy=False"
-        )
-    where = getattr(x, "__dlpack_device__", lambda: (1, 0))()
-    if int(where[0]) != 1:
-        raise TypeError("only arrays in CPU memory can be taken over through DLPack")
-    try:
-        capsule = x.__dlpack__(max_version=(1, 0))
-    except TypeError:
-        capsule = x.__dlpack__()
-    return _devices.placed(_core.from_dlpack(capsule, bool(copy)), device)
 
 
 def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
@@ -261,8 +215,6 @@ def install() -> None:
 
     Tensor.__array_ufunc__ = array_ufunc
     Tensor.__array_function__ = array_function
-    Tensor.__dlpack__ = dlpack
-    Tensor.__dlpack_device__ = lambda self: (1, 0)
     Tensor.__array_namespace__ = array_namespace
     Tensor.__reduce__ = reduce
     Tensor.__round__ = rounded

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _bounds, _core, _interop, _observed, _source, dtypes, tree
+from lamina import _bounds, _core, _exchange, _interop, _observed, _source, dtypes, tree
 from lamina._core import Tensor
 from lamina._open import taken
 
@@ -38,7 +38,8 @@ def is_several(x: Any) -> bool:
 
 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:
-    """`x` as a Tensor: a Tensor, number, NumPy array or scalar, a nested list of those, or what has `__jax_array__`.
+    """`x` as a Tensor: a Tensor, number, NumPy array or scalar, a nested list of those, or what has `__jax_array__`
+    or `__cuda_array_interface__`, whose elements are copied where they lie.
 
     Numbers, NumPy scalars among them, are weak and keep their bits. TypeError for anything else; ValueError for a masked
     array, of which no mask would be left.
@@ -50,6 +51,8 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
         t = _from_nested(list(x) if isinstance(x, range) else x)
     if t is None and hasattr(x, "__jax_array__") and not isinstance(x, type):
         t = to_tensor(x.__jax_array__())
+    if t is None and _exchange.is_on_cuda(x):
+        t = _exchange.from_cuda(x, copy=True)
     if t is None and hasattr(x, "__array__"):
         import numpy as np
 
@@ -569,4 +572,5 @@ def install() -> None:
     Tensor.__copy__ = Tensor.copy
     Tensor.__deepcopy__ = lambda self, memo: Tensor.copy(self)
     _interop.install()
+    _exchange.install()
     _members.install()

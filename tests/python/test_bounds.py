@@ -73,7 +73,7 @@ READERS = {
     "repr": repr,
     "print": lambda x: f"{x}",
     "memoryview": memoryview,
-    "dlpack": np.from_dlpack,
+    "dlpack": lambda x: np.from_dlpack(x, device="cpu"),
     "block": lambda x: x.block_until_ready(),
     "another value": lambda x: lnp.ones(3).tolist(),
 }

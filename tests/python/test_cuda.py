@@ -2,11 +2,10 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from cuda_support import run
 
 PROGRAM = """
     import lamina as lm
@@ -45,20 +44,6 @@ PROGRAM = """
     assert (here.to_device(second) + there).device == second
     assert first.memory_stats()["bytes_in_use"] > 0
 """
-
-
-def run(program, **variables):
-    # The stand-in for the driver is that for cublasLt and cuDNN, too.
-    library = variables.get("LAMINA_CUDA_DRIVER", "")
-    env = dict(
-        os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CUBLASLT=library, LAMINA_CUDNN=library
-    )
-    env.update(variables)
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_programs_have_the_bits_of_the_host(cuda_standin):

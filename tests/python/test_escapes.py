@@ -21,7 +21,7 @@ X = 1.25
 
 
 def _capsule(x):
-    return float(np.from_dlpack(x))
+    return float(np.from_dlpack(x, device="cpu"))
 
 
 def _saved(x):

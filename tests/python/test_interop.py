@@ -110,7 +110,7 @@ def test_operators_with_numpy_arrays_on_the_left():
 @pytest.mark.parametrize("dtype", [d for d in ALL])
 def test_dlpack_both_ways_without_a_copy(dtype):
     t = lnp.array([[0, 1, 1], [1, 0, 1]], dtype)
-    a = np.from_dlpack(t)
+    a = np.from_dlpack(t, device="cpu")
     assert a.dtype == dtype and not a.flags.writeable
     np.testing.assert_array_equal(a, t.numpy())
     assert a.__array_interface__["data"][0] == np.asarray(t).__array_interface__["data"][0]
@@ -164,18 +164,18 @@ def test_dlpack_ownership_and_refusals():
         with pytest.raises(TypeError, match="__dlpack__"):
             lnp.from_dlpack(bad)
     with pytest.raises(BufferError, match="stream"):
-        lnp.ones(3).__dlpack__(stream=1)
+        lnp.ones(3, device="cpu").__dlpack__(stream=1)
     with pytest.raises(BufferError, match="device"):
-        lnp.ones(3).__dlpack__(dl_device=(2, 0))
+        lnp.ones(3, device="cpu").__dlpack__(dl_device=(2, 0))
     with pytest.raises(ValueError, match="capsule"):
-        used = lnp.ones(3).__dlpack__()
+        used = lnp.ones(3, device="cpu").__dlpack__()
         lm._core.from_dlpack(used, False)
         lm._core.from_dlpack(used, False)
     with pytest.raises(TypeError, match="traced"):
-        lm.jit(lambda x: np.from_dlpack(x).sum())(X)
+        lm.jit(lambda x: np.from_dlpack(x, device="cpu").sum())(X)
     assert lnp.from_dlpack(np.zeros((0, 3))).shape == (0, 3)
     assert lnp.from_dlpack(np.array(2.5)).item() == 2.5
-    assert lnp.from_dlpack(lnp.ones(2, "bfloat16")).dtype == "bfloat16"
+    assert lnp.from_dlpack(lnp.ones(2, "bfloat16"), device="cpu").dtype == "bfloat16"
 
 
 def test_array_namespace_devices_and_transposes():

@@ -229,7 +229,7 @@ LEAVING = {
     "numpy function": lambda x: np.add(np.ones(1, np.float32), np.asarray(x)),
     "numpy": lambda x: x.numpy(),
     "__array__": lambda x: x.__array__(),
-    "dlpack": np.from_dlpack,
+    "dlpack": lambda x: np.from_dlpack(x, device="cpu"),
     "memoryview": memoryview,
     "bytes": bytes,
     "frombuffer": np.frombuffer,

@@ -115,7 +115,7 @@ def test_gradients_through_conversions_are_those_of_jax(name):
 @pytest.mark.parametrize("name", [n for n in FLOATS if dtypes.TABLE[n].bits == 8])
 def test_arrays_go_to_jax_and_back_without_numpy(name):
     x = operands(name)[0]
-    there = jnp.from_dlpack(lnp.asarray(x))
+    there = jnp.from_dlpack(lnp.asarray(x, device="cpu"))
     assert str(there.dtype) == name
     back = lnp.from_dlpack(there)
     assert back.dtype == name and back.numpy().tobytes() == x.tobytes()

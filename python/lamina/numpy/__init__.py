@@ -7,7 +7,7 @@ import math as _math
 
 from lamina import _missing, _results
 from lamina._core import Tensor as ndarray
-from lamina._interop import from_dlpack
+from lamina._exchange import from_dlpack
 from lamina.dtypes import DType as _DType
 from lamina.dtypes import is_foreign as _is_foreign
 from lamina.numpy import _dtypes

@@ -10,10 +10,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _devices, dtypes
+from lamina import _core, _devices, _exchange, dtypes
 from lamina._core import Tensor
+from lamina._exchange import from_dlpack
 from lamina._indexing import broadcast, reshape, scalar, setitem_value
-from lamina._interop import from_dlpack
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
     MOST_ARRAYS,
@@ -97,7 +97,7 @@ def asarray(
 
 def _as_exporter(a: Any) -> Any:
     """What has memory that Python's buffers show, as an object that hands it on; others as they are."""
-    if hasattr(a, "__dlpack__"):
+    if hasattr(a, "__dlpack__") or _exchange.is_on_cuda(a):
         return a
     import numpy as np
 
