@@ -475,3 +475,30 @@ def test_what_has_to_be_copied_is_refused_where_it_must_not_be():
     with pytest.raises(BufferError, match="not aligned"):
         lnp.from_dlpack(odd, copy=False)
     assert lm.device_put(lnp.from_dlpack(odd), "cpu").tolist() == [0.0] * 4
+
+
+def test_arrays_of_cuda_say_what_is_missing_where_there_is_no_driver():
+    program = """
+        import lamina.numpy as lnp
+        import numpy as np
+
+        class Theirs:
+            def __dlpack_device__(self):
+                return 2, 0
+
+            def __dlpack__(self, *, dl_device, max_version):
+                return np.arange(3.0).__dlpack__(dl_device=dl_device, max_version=max_version)
+
+        class Shown:
+            __cuda_array_interface__ = dict(shape=(3,), typestr="<f4", data=(4096, False), version=3)
+
+        for take in (lambda: lnp.from_dlpack(Theirs()), lambda: lnp.from_dlpack(Shown()), lambda: lnp.sin(Shown())):
+            try:
+                take()
+            except BufferError as e:
+                assert str(e).startswith("there is no device 'cuda:0': the CUDA driver that"), e
+                continue
+            raise SystemExit("no BufferError")
+        assert lnp.from_dlpack(Theirs(), device="cpu").tolist() == [0, 1, 2]
+    """
+    run(program, LAMINA_CUDA_DRIVER="/nowhere/libcuda.so.1", LAMINA_DEFAULT_DEVICE="cpu")
