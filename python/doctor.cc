@@ -39,6 +39,7 @@ void add_cuda(Findings& out) {
   out.emplace_back("kernel assembler", (*client)->kernels().assembler());
   out.emplace_back("matrix products", (*client)->products().library());
   out.emplace_back("convolutions", (*client)->convolutions().library());
+  out.emplace_back("transforms (FFT)", (*client)->fourier().library());
   for (const auto& gpu : (*client)->gpus()) {
     const jit::cuda::GpuFacts& facts = gpu->facts();
     out.emplace_back(

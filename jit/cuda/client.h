@@ -43,6 +43,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   CudaKernels& kernels() { return target_.kernels(); }
   Products& products() { return target_.products(); }
   Convolutions& convolutions() { return target_.convolutions(); }
+  Fourier& fourier() { return target_.fourier(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.

@@ -1,109 +1,33 @@
 #include "jit/cuda/library_step.h"
 
 #include <array>
+#include <functional>
 #include <utility>
 #include <vector>
 
+#include "hlo/builder.h"
 #include "hlo/strings.h"
-#include "jit/cuda/user_line.h"
-#include "jit/program/node_slots.h"
 
 namespace lamina::jit::cuda {
 namespace {
 
-// By array of the call; null where it takes the array itself.
-using Copies = std::array<std::unique_ptr<QueueStep>, 3>;
-constexpr size_t kResult = 2;
+using hlo::Builder;
+using hlo::Value;
 
-// A call of a `Product` or `Convolution`.
-template <typename Call>
-class LibraryStep final : public QueueStep {
- public:
-  LibraryStep(CudaKernels& kernels, const char* name, std::unique_ptr<const Call> call, Copies copies,
-              const hlo::Node& node, const SlotOf& slot_of)
-      : QueueStep(kernels),
-        name_(name),
-        call_(std::move(call)),
-        copies_(std::move(copies)),
-        line_(node),
-        slots_(node, slot_of) {
-    if (const int64_t bytes = call_->workspace_bytes(); bytes > 0) workspace_ = add_scratch(bytes);
-    for (size_t i = 0; i < copies_.size(); ++i)
-      if (copies_[i])
-        copied_[i] = add_scratch((i == kResult ? slots_.result_types[0] : slots_.operand_types[i])->bytes());
-  }
+// The step that writes its slot 0, of this type, with dimensions in this order to its slot 1.
+absl::StatusOr<std::unique_ptr<QueueStep>> make_copy(MakeKernel make_kernel, const hlo::Type* type,
+                                                     const hlo::Dims& order) {
+  const absl::StatusOr<hlo::ComputationPtr> program = hlo::record_region(
+      std::array{type},
+      [&](Builder& b, std::span<const Value> x) { return hlo::Values{b.transpose(x[0], order)}; });
+  return program.ok() ? make_kernel(**program) : program.status();
+}
 
-  absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
-    const auto at = [&](int p) { return frame.at[static_cast<size_t>(p)]; };
-    const auto copy = [&](size_t i) {
-      return copies_[i] ? copies_[i]->enqueue_on(queue, frame) : absl::OkStatus();
-    };
-    absl::Status status = copy(0);
-    if (status.ok()) status = copy(1);
-    if (status.ok())
-      status = call_->enqueue(queue, {at(place_of(0)), at(place_of(1)), at(place_of(kResult)),
-                                      workspace_ < 0 ? Address() : at(workspace_)});
-    if (status.ok()) status = copy(kResult);
-    return line_.add_to(status);
-  }
-  std::vector<int> used_places() const override {
-    std::vector<int> out;
-    if (workspace_ >= 0) out.push_back(workspace_);
-    for (size_t i = 0; i < copies_.size(); ++i) {
-      out.push_back(place_of(i));
-      if (copies_[i]) out.push_back(array(i));
-    }
-    return out;
-  }
-  size_t calls() const override {
-    size_t count = 1;
-    for (const std::unique_ptr<QueueStep>& copy : copies_)
-      if (copy) count += copy->calls();
-    return count;
-  }
-  int64_t kernel_runs() const override {
-    int64_t runs = 0;
-    for (const std::unique_ptr<QueueStep>& copy : copies_)
-      if (copy) runs += copy->kernel_runs();
-    return runs;
-  }
-  std::string describe() const override {
-    return str_cat(name_, " by ", call_->describe(), ", ", hlo::to_string(*slots_.operand_types[0]), " ",
-                   hlo::to_string(*slots_.operand_types[1]));
-  }
-  std::vector<int64_t> scratch_bytes() const override { return scratch_; }
-  void place(const Placing& placing) override {
-    const auto part = [&](int number) { return placing.plan.scratch[static_cast<size_t>(number)].place; };
-    slots_.place(placing.of_slot);
-    if (workspace_ >= 0) workspace_ = part(workspace_);
-    for (size_t i = 0; i < copies_.size(); ++i) {
-      if (!copies_[i]) continue;
-      copied_[i] = part(copied_[i]);
-      std::array<int, 2> from_to{array(i), copied_[i]};
-      if (i == kResult) std::swap(from_to[0], from_to[1]);
-      copies_[i]->place({from_to, StepPlan(), 0});
-    }
-  }
-
- private:
-  int array(size_t i) const { return i == kResult ? slots_.results[0] : slots_.operands[i]; }
-  // Where the call finds it.
-  int place_of(size_t i) const { return copies_[i] ? copied_[i] : array(i); }
-  int add_scratch(int64_t bytes) {
-    scratch_.push_back(bytes);
-    return static_cast<int>(scratch_.size()) - 1;
-  }
-
-  const char* const name_;
-  const std::unique_ptr<const Call> call_;
-  const Copies copies_;
-  const UserLine line_;
-  NodeSlots slots_;
-  std::vector<int64_t> scratch_;
-  // Numbers of parts of it, once placed their places; -1: none.
-  int workspace_ = -1;
-  std::array<int, 3> copied_{-1, -1, -1};
-};
+absl::StatusOr<const hlo::Type*> in_order(const hlo::Type& type, const hlo::Dims& order) {
+  hlo::Dims dims;
+  for (int64_t d : order) dims.push_back(type.dims[static_cast<size_t>(d)]);
+  return hlo::array_type(type.dtype, dims);
+}
 
 hlo::Dims inverse(const hlo::Dims& order) {
   hlo::Dims out(order.size());
@@ -111,47 +35,150 @@ hlo::Dims inverse(const hlo::Dims& order) {
   return out;
 }
 
+// Of a `Product` or `Convolution`: operands, result, work space.
+template <typename Call>
+class PlannedCall final : public LibraryCall {
+ public:
+  explicit PlannedCall(std::unique_ptr<const Call> call) : call_(std::move(call)) {}
+  absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
+    return call_->enqueue(queue, {at[0], at[1], at[2], at[3]});
+  }
+
+ private:
+  const std::unique_ptr<const Call> call_;
+};
+
 template <typename Call>
 absl::StatusOr<std::unique_ptr<Step>> make_step(const char* name,
                                                 absl::StatusOr<std::unique_ptr<const Call>> call,
                                                 CudaKernels& kernels, const hlo::Node& node,
-                                                const SlotOf& slot_of, MakeCopy make_copy) {
+                                                const SlotOf& slot_of, MakeKernel make_kernel) {
   if (!call.ok()) return call.status();
   if (!*call) return nullptr;
-  Copies copies;
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const std::optional<hlo::Dims>& order = (*call)->copies()[i];
-    if (!order) continue;
-    absl::StatusOr<std::unique_ptr<QueueStep>> copy = nullptr;
-    if (i == kResult) {
-      hlo::Dims dims;
-      for (int64_t d : *order) dims.push_back(node.type()->dims[static_cast<size_t>(d)]);
-      const absl::StatusOr<const hlo::Type*> written = hlo::array_type(node.type()->dtype, dims);
-      if (!written.ok()) return written.status();
-      copy = make_copy(*written, inverse(*order));
-    } else {
-      copy = make_copy(node.operand_type(i), *order);
-    }
+  auto step = std::make_unique<PartsStep>(kernels, node, slot_of);
+  std::vector<int> arrays{step->operand(0), step->operand(1), step->result(0),
+                          step->add_memory((*call)->workspace_bytes())};
+  const ArrayCopies& copies = (*call)->copies();
+  for (size_t i = 0; i < 2; ++i) {
+    if (!copies[i]) continue;
+    absl::StatusOr<std::unique_ptr<QueueStep>> copy =
+        make_copy(make_kernel, node.operand_type(i), *copies[i]);
     if (!copy.ok()) return copy.status();
-    if (!(*copy)->scratch_bytes().empty()) return absl::UnimplementedError("a copy needs memory of its own");
-    copies[i] = *std::move(copy);
+    const int whole = std::exchange(arrays[i], step->add_memory(node.operand_type(i)->bytes()));
+    step->add(*std::move(copy), {whole, arrays[i]});
   }
-  return std::make_unique<LibraryStep<Call>>(kernels, name, *std::move(call), std::move(copies), node,
-                                             slot_of);
+  const int result = arrays[2];
+  std::unique_ptr<QueueStep> last;
+  if (copies[2]) {
+    const absl::StatusOr<const hlo::Type*> written = in_order(*node.type(), *copies[2]);
+    if (!written.ok()) return written.status();
+    absl::StatusOr<std::unique_ptr<QueueStep>> copy = make_copy(make_kernel, *written, inverse(*copies[2]));
+    if (!copy.ok()) return copy.status();
+    last = *std::move(copy);
+    arrays[2] = step->add_memory(node.type()->bytes());
+  }
+  step->set_description(str_cat(name, " by ", (*call)->describe(), ", ",
+                                hlo::to_string(*node.operand_type(0)), " ",
+                                hlo::to_string(*node.operand_type(1))));
+  step->add(std::make_unique<PlannedCall<Call>>(*std::move(call)), arrays);
+  if (last) step->add(std::move(last), {arrays[2], result});
+  return step;
+}
+
+class TransformCall final : public LibraryCall {
+ public:
+  explicit TransformCall(std::unique_ptr<const Transform> transform) : transform_(std::move(transform)) {}
+  absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
+    return transform_->enqueue(queue, {at[0], at[1], at[2]});
+  }
+
+ private:
+  const std::unique_ptr<const Transform> transform_;
+};
+
+Value times(Builder& b, const Value& x, double factor) {
+  if (!hlo::is_complex(x.dtype())) return b.multiply(x, b.full_like(x, factor));
+  const Value re = b.real(x), scale = b.full_like(re, factor);
+  return b.complex(b.multiply(re, scale), b.multiply(b.imag(x), scale));
+}
+
+// The half of a spectrum as the library wants it, where the numbers that are their own partners are real: it
+// reads what else stands there in one algorithm or another.
+Value half_spectrum(Builder& b, const Value& x, double factor) {
+  const int64_t last = x.rank() - 1;
+  const Value k = b.iota(hlo::DType::kS32, x.dims(), last);
+  const Value is_real = b.or_(b.compare(k, b.full_like(k, 0), "EQ"),
+                              b.compare(k, b.full_like(k, static_cast<double>(x.dims()[last] - 1)), "EQ"));
+  const Value re = b.real(x), im = b.imag(x), scale = b.full_like(re, factor);
+  return b.complex(b.multiply(re, scale), b.multiply(b.select(is_real, b.full_like(im, 0), im), scale));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, CudaKernels& kernels,
                                                         const hlo::Node& dot, const SlotOf& slot_of,
-                                                        MakeCopy make_copy) {
-  return make_step("dot", products.plan(dot), kernels, dot, slot_of, make_copy);
+                                                        MakeKernel make_kernel) {
+  return make_step("dot", products.plan(dot), kernels, dot, slot_of, make_kernel);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_convolution_step(Convolutions& convolutions, CudaKernels& kernels,
                                                             const hlo::Node& convolution,
-                                                            const SlotOf& slot_of, MakeCopy make_copy) {
-  return make_step("convolution", convolutions.plan(convolution), kernels, convolution, slot_of, make_copy);
+                                                            const SlotOf& slot_of, MakeKernel make_kernel) {
+  return make_step("convolution", convolutions.plan(convolution), kernels, convolution, slot_of, make_kernel);
+}
+
+absl::StatusOr<std::unique_ptr<Step>> make_fourier_step(Fourier& fourier, CudaKernels& kernels,
+                                                        const hlo::Node& node, const SlotOf& slot_of,
+                                                        MakeKernel make_kernel) {
+  absl::StatusOr<std::unique_ptr<const Transform>> transform = fourier.plan(node);
+  if (!transform.ok()) return transform.status();
+  if (!*transform) return nullptr;
+  auto step = std::make_unique<PartsStep>(kernels, node, slot_of);
+  const TransformForm form = (*transform)->form();
+  const hlo::Type *from = node.operand_type(0), *to = node.type();
+  absl::Status status;
+  const auto add = [&](const hlo::Type* of, const std::function<Value(Builder&, const Value&)>& record,
+                       std::vector<int> arrays) {
+    const absl::StatusOr<hlo::ComputationPtr> program = hlo::record_region(
+        std::array{of}, [&](Builder& b, std::span<const Value> x) { return hlo::Values{record(b, x[0])}; });
+    absl::StatusOr<std::unique_ptr<QueueStep>> kernel =
+        program.ok() ? make_kernel(**program) : program.status();
+    if (!kernel.ok())
+      status = kernel.status();
+    else if (arrays[0] == arrays[1] && (*kernel)->overwrites().empty())
+      status = absl::InternalError("a kernel that does not bear to write over what it reads");
+    else
+      step->add(*std::move(kernel), std::move(arrays));
+  };
+  const double factor = form.is_inverse ? 1 / static_cast<double>(form.length) : 1;
+  const int space = step->add_memory((*transform)->workspace_bytes());
+  step->set_description(str_cat((*transform)->describe(), ", ", hlo::to_string(*from)));
+  int in = step->operand(0), out = step->result(0);
+  if (form.kind == TransformKind::kToReal) {
+    // It is written over.
+    in = step->add_memory(from->bytes());
+    add(from, [&](Builder& b, const Value& x) { return half_spectrum(b, x, factor); },
+        {step->operand(0), in});
+    step->add(std::make_unique<TransformCall>(*std::move(transform)), {in, out, space});
+  } else if (form.turned) {
+    const absl::StatusOr<const hlo::Type*> lines = in_order(*from, *form.turned);
+    if (!lines.ok()) return lines.status();
+    in = step->add_memory(from->bytes());
+    add(from, [&](Builder& b, const Value& x) { return b.transpose(x, *form.turned); },
+        {step->operand(0), in});
+    step->add(std::make_unique<TransformCall>(*std::move(transform)), {in, in, space});
+    add(*lines,
+        [&](Builder& b, const Value& x) {
+          return b.transpose(form.is_inverse ? times(b, x, factor) : x, inverse(*form.turned));
+        },
+        {in, out});
+  } else {
+    step->add(std::make_unique<TransformCall>(*std::move(transform)), {in, out, space});
+    if (form.is_inverse) add(to, [&](Builder& b, const Value& y) { return times(b, y, factor); }, {out, out});
+  }
+  if (form.kind == TransformKind::kComplex) step->may_overwrite(0, 0);
+  if (!status.ok()) return status;
+  return step;
 }
 
 }  // namespace lamina::jit::cuda

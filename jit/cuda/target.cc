@@ -1,8 +1,9 @@
 #include "jit/cuda/target.h"
 
+#include <algorithm>
+
 #include "cluster/repeat.h"
 #include "hlo/attributes.h"
-#include "hlo/builder.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
 #include "jit/cuda/graph_step.h"
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
   std::string why = "no form for it on CUDA", beside;
-  if (group.kind == cluster::GroupKind::kLibrary) {
+  if (group.kind == cluster::GroupKind::kLibrary || group.kind == cluster::GroupKind::kHost) {
     const char* library = nullptr;
     absl::StatusOr<std::unique_ptr<Step>> call = library_call(*group.anchors[0], slot_of, library);
     if (call.ok() && *call) return call;
@@ -48,36 +49,44 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   }
   absl::StatusOr<std::unique_ptr<Step>> step = host_device().target().lower(plan, group, slot_of);
   if (!step.ok() || !*step) return step;
-  return make_host_step(*std::move(step), std::move(why));
+  return make_host_step(*std::move(step), why + beside);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& node, const SlotOf& slot_of,
                                                                const char*& library) const {
-  const auto copied = [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); };
+  const auto made = [&](const hlo::Computation& program) { return kernel(program); };
   switch (node.op()) {
     case hlo::Op::dot_general:
       library = "cublasLt";
-      return make_product_step(products_, kernels_, node, slot_of, copied);
+      return make_product_step(products_, kernels_, node, slot_of, made);
     case hlo::Op::convolution:
       library = "cuDNN";
-      return make_convolution_step(convolutions_, kernels_, node, slot_of, copied);
+      return make_convolution_step(convolutions_, kernels_, node, slot_of, made);
+    case hlo::Op::custom_call:
+      library = "cuFFT";
+      return make_fourier_step(fourier_, kernels_, node, slot_of, made);
     default:
       return nullptr;
   }
 }
 
-absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::copy(const hlo::Type* type,
-                                                            const hlo::Dims& order) const {
-  hlo::Builder builder;
-  const hlo::Value from = hlo::make_parameter(type);
-  const absl::StatusOr<hlo::ComputationPtr> program =
-      hlo::Computation::make({{from}}, {{builder.transpose(from, order)}});
-  if (!program.ok()) return program.status();
-  const cluster::FusionPlan plan = cluster::make_fusion_plan(**program, costs_);
+absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::kernel(const hlo::Computation& program) const {
+  const cluster::FusionPlan plan = cluster::make_fusion_plan(program, costs_);
   if (plan.groups.size() != 1 || plan.groups[0].kind == cluster::GroupKind::kAlias)
-    return absl::InternalError("an array lies as its copy does");
-  return make_launch_step(kernels_, capability_, never_, plan, plan.groups[0],
-                          [&](const hlo::Value& v) { return v == from ? 0 : 1; });
+    return absl::InternalError("a program beside a library is no single kernel");
+  const auto slot_of = [&](const hlo::Value& v) {
+    const auto of = [&](std::span<const hlo::Value> values) {
+      return std::find(values.begin(), values.end(), v) - values.begin();
+    };
+    const auto parameters = static_cast<std::ptrdiff_t>(program.parameters().size());
+    const std::ptrdiff_t parameter = of(program.parameters());
+    return static_cast<int>(parameter < parameters ? parameter : parameters + of(program.roots()));
+  };
+  absl::StatusOr<std::unique_ptr<QueueStep>> step =
+      make_launch_step(kernels_, capability_, never_, plan, plan.groups[0], slot_of);
+  if (step.ok() && !(*step)->scratch_bytes().empty())
+    return absl::InternalError("a kernel beside a library needs memory of its own");
+  return step;
 }
 
 std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps, int64_t rows,

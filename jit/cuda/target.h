@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/cuda/convolutions.h"
+#include "jit/cuda/fourier.h"
 #include "jit/cuda/kernels.h"
 #include "jit/cuda/products.h"
 #include "jit/cuda/queue_step.h"
@@ -13,7 +14,8 @@
 
 namespace lamina::jit::cuda {
 
-// Loops are kernels of the device, large products calls of cublasLt, and large convolutions calls of cuDNN.
+// Loops are kernels of the device, large products calls of cublasLt, large convolutions calls of cuDNN, and
+// Fourier transforms calls of cuFFT.
 // What has no form there, and is no control flow, is the CPU's step, on copies of its values.
 class CudaTarget final : public Target {
  public:
@@ -25,9 +27,11 @@ class CudaTarget final : public Target {
     kernels_.set_driver_version(driver_version);
     products_.serve(gpus, driver_version);
     convolutions_.serve(gpus, driver_version);
+    fourier_.serve(gpus, driver_version);
   }
   Products& products() const { return products_; }
   Convolutions& convolutions() const { return convolutions_; }
+  Fourier& fourier() const { return fourier_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   // Of programs compiled from now on, while nobody else compiles: for tests.
@@ -49,8 +53,8 @@ class CudaTarget final : public Target {
   // take the node; `library` gets its name.
   absl::StatusOr<std::unique_ptr<Step>> library_call(const hlo::Node& node, const SlotOf& slot_of,
                                                      const char*& library) const;
-  // As MakeCopy of jit/cuda/library_step.h.
-  absl::StatusOr<std::unique_ptr<QueueStep>> copy(const hlo::Type* type, const hlo::Dims& order) const;
+  // As MakeKernel of jit/cuda/parts_step.h.
+  absl::StatusOr<std::unique_ptr<QueueStep>> kernel(const hlo::Computation& program) const;
 
   // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that
   // of few rows leaves most of a device idle. What all blocks touch at a time should stay in its second-level
@@ -65,6 +69,7 @@ class CudaTarget final : public Target {
   mutable CudaKernels kernels_;
   mutable Products products_;
   mutable Convolutions convolutions_;
+  mutable Fourier fourier_;
 };
 
 }  // namespace lamina::jit::cuda

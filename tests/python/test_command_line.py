@@ -148,6 +148,7 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
         LAMINA_CUDA_DRIVER=cuda_standin,
         LAMINA_CUBLASLT=cuda_standin,
         LAMINA_CUDNN=cuda_standin,
+        LAMINA_CUFFT=cuda_standin,
         LAMINA_STANDIN_DEVICES="2",
     )
     assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
@@ -155,9 +156,13 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
         assert found[device] == "stand-in, compute capability 9.0, 4 multiprocessors, 1.0 GiB"
     assert found["matrix products"] == f"{cuda_standin}, version 12.4.2"
     assert found["convolutions"] == f"{cuda_standin}, version 9.19.0"
+    assert found["transforms (FFT)"] == f"{cuda_standin}, version 11.2.3"
     nowhere = "/nowhere/libcublasLt.so"
-    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere, LAMINA_CUDNN="")
+    found = findings(
+        LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere, LAMINA_CUDNN="", LAMINA_CUFFT=""
+    )
     assert found["convolutions"] == "our own kernels: LAMINA_CUDNN says that there is none"
+    assert found["transforms (FFT)"] == "on the host: LAMINA_CUFFT says that there is none"
     assert found["matrix products"] == (
         f"our own kernels: {nowhere}, which LAMINA_CUBLASLT names, cannot be loaded"
     )

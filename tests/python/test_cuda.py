@@ -244,6 +244,56 @@ def test_without_cublaslt_our_kernels_multiply(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT="")
 
 
+@pytest.mark.machine_code
+def test_fourier_transforms_by_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(3, 20, 18)).astype("f4")
+        z = (x + 1j * rng.normal(size=x.shape)).astype("c8")
+        for name, a, options in [
+            ("fft", z, {}), ("ifft", z, dict(axis=1)), ("rfft", x, dict(n=17)), ("irfft", z, dict(norm="ortho")),
+            ("fft2", z, {}), ("ifftn", z, {}), ("rfft2", x, {}), ("irfftn", z, {}), ("fft", z, dict(n=67)),
+        ]:
+            call = lm.jit(lambda v: getattr(lnp.fft, name)(v, **options))
+            there = call(lm.device_put(a, "cuda:0"))
+            assert there.device == "cuda:0"
+            want = getattr(np.fft, name)(a.astype("c16" if a.dtype.kind == "c" else "f8"), **options)
+            np.testing.assert_allclose(np.asarray(there), want, rtol=1e-5, atol=2e-5 * np.abs(want).max())
+            steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+            assert "fft by cuFFT 11.2.3" in steps and "on the host" not in steps, steps
+
+        def power(v):
+            return lnp.sum(lnp.abs(lnp.fft.rfft(v)) ** 2)
+
+        slope = lm.jit(lm.grad(power))
+        here, there = (np.asarray(slope(lm.device_put(x, d))) for d in ("cpu:0", "cuda:0"))
+        np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-4)
+        steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+        assert "on the host" not in steps, steps
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
+@pytest.mark.machine_code
+def test_fourier_transforms_without_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        z = np.arange(24).reshape(2, 12).astype("c8")
+        there = lm.jit(lnp.fft.fft)(lm.device_put(z, "cuda:0"))
+        np.testing.assert_allclose(np.asarray(there), np.fft.fft(z), rtol=1e-5, atol=1e-4)
+        steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+        assert "on the host: no form for it on CUDA, without cuFFT: LAMINA_CUFFT says" in steps, steps
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUFFT="")
+
+
 @pytest.mark.parametrize(("example", "bound"), [("black_scholes", 1e-12), ("newton", 1e-12), ("nbody", 1e-3)])
 def test_examples_run_there(example, bound, cuda_standin):
     examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples")

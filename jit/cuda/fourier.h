@@ -1,0 +1,97 @@
+// Fourier transforms by cuFFT: which ones it takes, and how.
+//
+// Contract: a plan is made when a program is compiled, once for those of one layout; for one version of the
+// library and one kind of device the bits of a transform depend on types and shape alone. They need not be
+// the CPU's. Work space comes with each call. Any thread may call anything.
+//
+// The library transforms lines, and columns by strides. It divides nothing by the length, and writes over the
+// numbers that it makes real ones of: kernels beside the call see to both (jit/cuda/library_step.h). Columns
+// of many matrices, each of which would be a call, are turned to lines before.
+#ifndef LAMINA_JIT_CUDA_FOURIER_H_
+#define LAMINA_JIT_CUDA_FOURIER_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/graph.h"
+#include "hlo/mutex.h"
+#include "jit/client/client.h"
+#include "jit/cuda/fft.h"
+#include "jit/cuda/queue.h"
+
+namespace lamina::jit::cuda {
+
+enum class TransformKind : uint8_t { kComplex, kFromReal, kToReal };
+
+// What a node asks for, in elements.
+struct TransformForm {
+  TransformKind kind;
+  bool is_inverse;
+  hlo::DType part;  // f32 or f64
+  int64_t length;
+  // Between neighbours of a line, and between neighbouring lines, of the operand and of the result.
+  int64_t step;
+  std::array<int64_t, 2> distances;
+  int64_t lines;  // of a call
+  int64_t calls;  // over parts of the arrays, one behind the other
+  // The order of dimensions in which the operand is copied before, and the result made in.
+  std::optional<hlo::Dims> turned = std::nullopt;
+};
+// None for a node that is no such transform.
+std::optional<TransformForm> transform_form(const hlo::Node& node);
+
+// One of certain types and shape, with the plan for each device.
+class Transform {
+ public:
+  struct Operands {
+    Address from, to, workspace;
+  };
+
+  const TransformForm& form() const { return form_; }
+  // Of the work space, which begins at any address.
+  int64_t workspace_bytes() const;
+  absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
+  // For people: "fft by cuFFT 12.0.0 in f32, 64 x 1000".
+  std::string describe() const;
+
+ private:
+  friend class Fourier;
+  struct Plan;
+
+  const Fft* fft_ = nullptr;  // stays
+  TransformForm form_;
+  std::vector<std::shared_ptr<Plan>> plans_;  // of devices
+};
+
+class Fourier {
+ public:
+  // Of all devices that there are; the driver's version. They stay.
+  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
+  // Null where there is nothing to transform, or in words why there is none.
+  absl::StatusOr<std::unique_ptr<const Transform>> plan(const hlo::Node& node);
+  // What transforms, in words.
+  std::string library();
+  // That are alive, of all devices.
+  size_t plans();
+
+ private:
+  absl::StatusOr<std::shared_ptr<Transform::Plan>> plan_for(const Fft& fft, Gpu& gpu,
+                                                            const TransformForm& form);
+  const absl::StatusOr<Fft>& opened_locked();
+
+  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
+  std::span<const std::unique_ptr<Gpu>> gpus_;
+  int driver_version_ = 0;
+  std::vector<std::weak_ptr<Transform::Plan>> plans_;
+  // Transforms point into it: it is made anew for tests only, and the old one stays.
+  const absl::StatusOr<Fft>* opened_ = nullptr;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_FOURIER_H_
