@@ -44,6 +44,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   Products& products() { return target_.products(); }
   Convolutions& convolutions() { return target_.convolutions(); }
   Fourier& fourier() { return target_.fourier(); }
+  Factorizations& factorizations() { return target_.factorizations(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.

@@ -6,6 +6,7 @@
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
+#include "jit/cuda/factorization_step.h"
 #include "jit/cuda/graph_step.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
@@ -63,6 +64,10 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& 
       library = "cuDNN";
       return make_convolution_step(convolutions_, kernels_, node, slot_of, made);
     case hlo::Op::custom_call:
+      if (factorization_form(node)) {
+        library = "cuSOLVER";
+        return make_factorization_step(factorizations_, kernels_, node, slot_of, made);
+      }
       library = "cuFFT";
       return make_fourier_step(fourier_, kernels_, node, slot_of, made);
     default:
@@ -82,11 +87,7 @@ absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::kernel(const hlo::Computa
     const std::ptrdiff_t parameter = of(program.parameters());
     return static_cast<int>(parameter < parameters ? parameter : parameters + of(program.roots()));
   };
-  absl::StatusOr<std::unique_ptr<QueueStep>> step =
-      make_launch_step(kernels_, capability_, never_, plan, plan.groups[0], slot_of);
-  if (step.ok() && !(*step)->scratch_bytes().empty())
-    return absl::InternalError("a kernel beside a library needs memory of its own");
-  return step;
+  return make_launch_step(kernels_, capability_, never_, plan, plan.groups[0], slot_of);
 }
 
 std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps, int64_t rows,

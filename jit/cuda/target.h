@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/cuda/convolutions.h"
+#include "jit/cuda/factorizations.h"
 #include "jit/cuda/fourier.h"
 #include "jit/cuda/kernels.h"
 #include "jit/cuda/products.h"
@@ -14,8 +15,8 @@
 
 namespace lamina::jit::cuda {
 
-// Loops are kernels of the device, large products calls of cublasLt, large convolutions calls of cuDNN, and
-// Fourier transforms calls of cuFFT.
+// Loops are kernels of the device, large products calls of cublasLt, large convolutions calls of cuDNN,
+// Fourier transforms calls of cuFFT, and factorizations of few matrices calls of cuSOLVER.
 // What has no form there, and is no control flow, is the CPU's step, on copies of its values.
 class CudaTarget final : public Target {
  public:
@@ -28,10 +29,12 @@ class CudaTarget final : public Target {
     products_.serve(gpus, driver_version);
     convolutions_.serve(gpus, driver_version);
     fourier_.serve(gpus, driver_version);
+    factorizations_.serve(gpus, driver_version);
   }
   Products& products() const { return products_; }
   Convolutions& convolutions() const { return convolutions_; }
   Fourier& fourier() const { return fourier_; }
+  Factorizations& factorizations() const { return factorizations_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   // Of programs compiled from now on, while nobody else compiles: for tests.
@@ -70,6 +73,7 @@ class CudaTarget final : public Target {
   mutable Products products_;
   mutable Convolutions convolutions_;
   mutable Fourier fourier_;
+  mutable Factorizations factorizations_;
 };
 
 }  // namespace lamina::jit::cuda

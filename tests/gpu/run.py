@@ -20,6 +20,7 @@ LIBRARIES = {
     "LAMINA_CUBLASLT": "libcublasLt.so.1*",
     "LAMINA_CUDNN": "libcudnn.so.9",
     "LAMINA_CUFFT": "libcufft.so.1*",
+    "LAMINA_CUSOLVER": "libcusolver.so.1*",
 }
 # Filters of the test program, each a run of its own: one that ends the process leaves the others.
 TESTS = (

@@ -149,6 +149,7 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
         LAMINA_CUBLASLT=cuda_standin,
         LAMINA_CUDNN=cuda_standin,
         LAMINA_CUFFT=cuda_standin,
+        LAMINA_CUSOLVER=cuda_standin,
         LAMINA_STANDIN_DEVICES="2",
     )
     assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
@@ -157,12 +158,18 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
     assert found["matrix products"] == f"{cuda_standin}, version 12.4.2"
     assert found["convolutions"] == f"{cuda_standin}, version 9.19.0"
     assert found["transforms (FFT)"] == f"{cuda_standin}, version 11.2.3"
+    assert found["factorizations"] == f"{cuda_standin}, version 11.6.2"
     nowhere = "/nowhere/libcublasLt.so"
     found = findings(
-        LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere, LAMINA_CUDNN="", LAMINA_CUFFT=""
+        LAMINA_CUDA_DRIVER=cuda_standin,
+        LAMINA_CUBLASLT=nowhere,
+        LAMINA_CUDNN="",
+        LAMINA_CUFFT="",
+        LAMINA_CUSOLVER="",
     )
     assert found["convolutions"] == "our own kernels: LAMINA_CUDNN says that there is none"
     assert found["transforms (FFT)"] == "on the host: LAMINA_CUFFT says that there is none"
+    assert found["factorizations"] == "on the host: LAMINA_CUSOLVER says that there is none"
     assert found["matrix products"] == (
         f"our own kernels: {nowhere}, which LAMINA_CUBLASLT names, cannot be loaded"
     )

@@ -294,6 +294,61 @@ def test_fourier_transforms_without_a_library(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUFFT="")
 
 
+@pytest.mark.machine_code
+def test_factorizations_by_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        r = rng.normal(size=(3, 12, 12))
+        a = (r @ r.swapaxes(1, 2) + 12 * np.eye(12)).astype("f4")
+
+        def steps_and_results(f, x):
+            call = lm.jit(f)
+            there = lm.tree.tree_leaves(call(lm.device_put(x, "cuda:0")))
+            assert all(t.device == "cuda:0" for t in there)
+            return lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps"), map(np.asarray, there)
+
+        steps, (factor,) = steps_and_results(lnp.linalg.cholesky, a)
+        assert "cholesky by cuSOLVER 11.6.2 in f64, 3 of 12 rows" in steps and "on the host" not in steps, steps
+        np.testing.assert_allclose(factor, np.linalg.cholesky(a.astype("f8")), rtol=1e-6, atol=1e-6)
+
+        steps, (values, vectors) = steps_and_results(lnp.linalg.eigh, a)
+        assert "eigh by cuSOLVER" in steps and "on the host" not in steps, steps
+        np.testing.assert_allclose(values, np.linalg.eigh(a.astype("f8"))[0], rtol=1e-6)
+        np.testing.assert_allclose(vectors * values[:, None] @ vectors.swapaxes(1, 2), a, atol=1e-4)
+
+        a[1] -= 40 * np.eye(12, dtype="f4")
+        steps, (factor,) = steps_and_results(lnp.linalg.cholesky, a)
+        assert np.isnan(factor[1]).any() and np.isfinite(factor[[0, 2]]).all()
+
+        def size(m):
+            return lnp.sum(lnp.log(lnp.diagonal(lnp.linalg.cholesky(m), axis1=1, axis2=2)))
+
+        steps, (slope,) = steps_and_results(lm.grad(size), a[[0, 2]])
+        assert "by cuSOLVER" in steps, steps
+        np.testing.assert_allclose(slope, np.linalg.inv(a[[0, 2]].astype("f8")) / 2, rtol=1e-4, atol=1e-6)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
+@pytest.mark.machine_code
+def test_factorizations_without_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        a = lm.device_put(np.diag(np.arange(1.0, 9.0)), "cuda:0")
+        assert np.allclose(np.asarray(lm.jit(lnp.linalg.cholesky)(a)), np.diag(np.arange(1.0, 9.0) ** 0.5))
+        steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+        assert "on the host: no form for it on CUDA, without cuSOLVER: LAMINA_CUSOLVER says" in steps, steps
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUSOLVER="")
+
+
 @pytest.mark.parametrize(("example", "bound"), [("black_scholes", 1e-12), ("newton", 1e-12), ("nbody", 1e-3)])
 def test_examples_run_there(example, bound, cuda_standin):
     examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples")

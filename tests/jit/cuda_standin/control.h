@@ -14,8 +14,8 @@
 //   - graphs (graphs.cc) that start with nodes over common bytes that nothing orders, with kernels whose
 //   module
 //     is gone, or that are changed by a node of a graph that is gone.
-// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuDNN (dnn.cc) and cuFFT
-// (fft.cc) are in the same library.
+// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuDNN (dnn.cc), cuFFT
+// (fft.cc) and cuSOLVER (solver.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
 //
@@ -44,6 +44,7 @@ enum StandinCall : int {
   kStandinConvolve,   // of cuDNN
   kStandinPlan,       // of cuFFT
   kStandinTransform,  // of cuFFT
+  kStandinFactor,     // of cuSOLVER
   kStandinCalls,      // how many there are
 };
 

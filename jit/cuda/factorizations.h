@@ -1,0 +1,103 @@
+// Factorizations of matrices by cuSOLVER: which ones it takes, and how.
+//
+// Contract: in `same` numerics arithmetic is in double precision and rounded once, as hlo/linalg/calls.h has
+// it; in `fast` it is in the element type. The bits need not be the CPU's: they depend on the version of the
+// library, the kind of device, types and shape. Work space comes with each call. Any thread may call
+// anything.
+//
+// The library takes one matrix after the other, so that batches of many are left to the host. It overwrites
+// what it factors, and says in a word of the device whether there was a factor: kernels beside the call see
+// to both (jit/cuda/factorization_step.h). What the library does may wait for the device, so that it is in no
+// graph.
+#ifndef LAMINA_JIT_CUDA_FACTORIZATIONS_H_
+#define LAMINA_JIT_CUDA_FACTORIZATIONS_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/graph.h"
+#include "hlo/mutex.h"
+#include "jit/client/client.h"
+#include "jit/cuda/queue.h"
+#include "jit/cuda/solver.h"
+
+namespace lamina::jit::cuda {
+
+enum class FactorizationKind : uint8_t { kCholesky, kMeanCholesky, kEigen, kEigenvalues };
+
+// What a node asks for: square matrices of n rows, `count` of them.
+struct FactorizationForm {
+  FactorizationKind kind;
+  hlo::DType type, compute;  // of elements, and what they are computed in
+  int64_t n, count;
+
+  bool is_eigen() const { return kind >= FactorizationKind::kEigen; }
+};
+// None for a node that is no such factorization.
+std::optional<FactorizationForm> factorization_form(const hlo::Node& node);
+
+class Factorization {
+ public:
+  // Matrices of which the rows' lower triangle is read, and that become the factor, there, or the vectors as
+  // rows, conjugated; the values of each; whether there was a factor: 0 if so, s32; work space.
+  struct Operands {
+    Address matrices, values, infos, workspace;
+  };
+
+  const FactorizationForm& form() const { return form_; }
+  // Of the work space, which begins at any address.
+  int64_t workspace_bytes() const;
+  absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
+  // For people: "cholesky by cuSOLVER 12.0.4 in f64, 3 of 200 rows".
+  std::string describe() const;
+
+ private:
+  friend class Factorizations;
+  // Where it runs: a handle of the library, which serves one call at a time.
+  struct Device {
+    Gpu* gpu;
+    SolverHandle handle;
+    SolverParameters parameters;
+    hlo::Mutex mutex{hlo::LockRank::kQueues};
+  };
+  struct Choice {
+    Device* device;  // stays
+    size_t device_bytes, host_bytes;
+  };
+  SolverStatus call(const Choice& choice, const Operands& at, void* workspace, StreamHandle stream) const;
+
+  const Solver* solver_ = nullptr;  // stays
+  FactorizationForm form_;
+  std::vector<Choice> choices_;
+};
+
+class Factorizations {
+ public:
+  // Of all devices that there are; the driver's version. They stay.
+  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
+  // Null where there is nothing to factor, or in words why there is none.
+  absl::StatusOr<std::unique_ptr<const Factorization>> plan(const hlo::Node& node);
+  // What factors, in words.
+  std::string library();
+
+ private:
+  struct Opened {
+    Solver solver;
+    std::vector<std::unique_ptr<Factorization::Device>> devices;  // without a handle where one was lost
+  };
+  const absl::StatusOr<Opened>& opened_locked();
+
+  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
+  std::span<const std::unique_ptr<Gpu>> gpus_;
+  int driver_version_ = 0;
+  // Factorizations point into it: it is made anew for tests only, and the old one stays.
+  const absl::StatusOr<Opened>* opened_ = nullptr;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_FACTORIZATIONS_H_
