@@ -679,6 +679,13 @@ def test_grids_of_no_numbers():
         lnp.mgrid[2:]
 
 
+def test_open_grids_have_one_type():
+    for key in (np.s_[0:3, 1:2:3j], np.s_[0:2, 0:1:0.5], np.s_[0:2, 0:3]):
+        want, got = np.ogrid[key], lnp.ogrid[key]
+        assert [g.dtype.kind for g in got] == [w.dtype.kind for w in want]
+        assert [g.tolist() for g in got] == [w.tolist() for w in want]
+
+
 @pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "u4", "i8"])
 def test_unravelled_indices_have_the_type_of_the_flat_ones(dtype):
     flat = np.array([0, 5, 100], dtype)

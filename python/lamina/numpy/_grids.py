@@ -6,8 +6,9 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
-from lamina._tensor import to_tensor
+from lamina._tensor import astype, to_tensor
 from lamina.numpy._creation import arange, linspace, meshgrid
+from lamina.numpy._dtypes import result_type
 from lamina.numpy._shape import concatenate, expand_dims, reshape, stack, swapaxes, transpose
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
@@ -42,7 +43,8 @@ class _Grid:
         if not axes:
             return arange(0) if self._dense else []
         grids = meshgrid(*axes, indexing="ij", sparse=not self._dense)
-        return stack(grids) if self._dense else list(grids)
+        kind = result_type(*grids)
+        return stack(grids) if self._dense else [astype(g, kind) for g in grids]
 
 
 mgrid = _Grid("mgrid", True)
@@ -50,7 +52,9 @@ mgrid.__doc__ = (
     "Dense coordinates: ``mgrid[0:2, 0:3]`` is [2, 2, 3]; a step of nj gives n numbers with both ends."
 )
 ogrid = _Grid("ogrid", False)
-ogrid.__doc__ = "Coordinates of sizes that broadcast: ``ogrid[0:2, 0:3]`` is a list of [2, 1] and [1, 3]."
+ogrid.__doc__ = (
+    "Coordinates of sizes that broadcast, of one type: ``ogrid[0:2, 0:3]`` is a list of [2, 1] and [1, 3]."
+)
 
 
 class _Joined:
