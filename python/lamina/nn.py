@@ -131,7 +131,7 @@ def sparse_plus(x: Any) -> Tensor:
 def sparse_sigmoid(x: Any) -> Tensor:
     """Derivative of sparse_plus: (x + 1) / 2 limited to 0..1."""
     t = _float(x)
-    return lax.clamp(like(t, 0), (t + 1) * 0.5, like(t, 1))
+    return lax.min(lax.max(t + 1, like(t, 0)), like(t, 2)) * 0.5
 
 
 def soft_sign(x: Any) -> Tensor:

@@ -207,8 +207,8 @@ UNARY = [
     Unary(
         "nn.sparse_sigmoid",
         _piece((lambda x: x <= -1, _zero), (lambda x: x < 1, lambda x: (x + 1) / 2), lambda x: 1 + 0 * x),
-        kinks={1.0: (0, 0, 0), -1.0: (0, 0, 0)},
-        because="clamp's ends",
+        kinks={1.0: (0.25, 0, 0), -1.0: (0.25, 0, 0)},
+        because="half of the slope, which is 1/2, at the ties of max and min",
     ),
     Unary(
         "numpy.floor numpy.ceil numpy.trunc numpy.fix numpy.round numpy.around numpy.rint numpy.sign lax.floor "
