@@ -18,7 +18,7 @@ import numpy as np
 import typed_programs
 from jax import export, lax
 from jax.custom_derivatives import linear_call
-from jax.example_libraries import stax
+from jax.example_libraries import optimizers, stax
 from jax.experimental import checkify, sparse
 from jax.extend import core, linear_util
 from jax.interpreters import ad, batching, mlir
@@ -664,6 +664,36 @@ def paths_of_einsums():
     a, b, c = (jnp.ones(s) for s in ((3, 4), (4, 5), (5, 2)))
     path = jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
     return [list(map(list, path)), jnp.einsum("ij,jk->ik", a, b, _dot_general=lax.dot_general)]
+
+
+def options_that_are_set():
+    as_plain = jax.jit(lambda x: float(x) + 1)
+    jax.config.update("jax_disable_jit", True)
+    plain_calls = [jax.config.jax_disable_jit, as_plain(jnp.float32(1.0))]
+    jax.config.update("jax_disable_jit", False)
+    jitted = [jax.config.jax_disable_jit, raises(lambda: as_plain(jnp.float32(1.0)), TypeError)]
+    jax.config.update("jax_random_seed_offset", 5)
+    keys = [jax.random.PRNGKey(0), jax.random.key_data(jax.random.key(-3)), jax.jit(jax.random.PRNGKey)(1)]
+    jax.config.update("jax_random_seed_offset", 0)
+    keys.append(jax.jit(jax.random.PRNGKey)(1))
+    with jax.enable_custom_prng(True):
+        typed = jnp.issubdtype(jax.random.PRNGKey(0).dtype, jax.dtypes.prng_key)
+    with jax.debug_nans(True):
+        nan = [raises(lambda: jnp.log(-1.0), FloatingPointError), jnp.sqrt(4.0)]
+    jax.config.update("jax_default_device", jax.devices()[0])
+    jax.config.update("jax_default_device", None)
+    return [plain_calls, jitted, keys, typed, nan]
+
+
+def optimizers_of_numbers():
+    out = []
+    for make in (optimizers.sgd, optimizers.adam, optimizers.adamax, optimizers.rmsprop):
+        init, update, get = make(0.1)
+        state = init({"a": 1.0, "b": jnp.ones(2)})
+        for i in range(3):
+            state = update(i, {"a": 0.5, "b": jnp.arange(2.0)}, state)
+        out.append([jnp.round(x, 5) for x in jax.tree.leaves(get(state))])
+    return out
 
 
 PROGRAMS = [

@@ -513,3 +513,35 @@ def refusals_of_types_in_lax():
 def refusals_of_derivatives_of_composites():
     square = lax.composite(lambda x: x**2, "my.square")
     return [float(square(3.0)), raises(lambda: jax.grad(square)(3.0), ValueError)]
+
+
+def types_of_methods_of_element_functions():
+    i, small = jnp.arange(1, 7).reshape(2, 3), jnp.arange(4, dtype="int8")
+    out = [jnp.add.reduce(i, axis=1), jnp.multiply.reduce(i, axis=None), jnp.add.reduce(small)]
+    out += [
+        jnp.add.accumulate(i, axis=1),
+        jnp.maximum.accumulate(small),
+        jnp.add.reduceat(i[0], jnp.array([0, 2])),
+    ]
+    out += [jnp.subtract.outer(small, i[0]), jnp.add.at(i[0], jnp.array([0, 0]), 1, inplace=False)]
+    told = [raises(lambda: jnp.add(i, i, out=i), NotImplementedError)]
+    told += [raises(lambda: jnp.add(i, i, where=i > 1), NotImplementedError)]
+    return [[[str(x.dtype), x] for x in out], told, jnp.add(i, 1, out=None, where=None)]
+
+
+def types_that_are_named_by_place():
+    key = jax.random.key(3)
+    draws = [jax.random.uniform(key, (3,), t) for t in ("float64", "float32")]
+    draws += [jax.random.normal(key, (3,), "float64"), jax.random.gumbel(key, (2,), "float64")]
+    return [[str(x.dtype), x] for x in draws] + [raises(lambda: jnp.ones(3).at[1.0].mul(2.0), TypeError)]
+
+
+def shapes_that_cannot_be_joined():
+    x, calls = jnp.ones((2, 3)), []
+    calls += [
+        lambda: jnp.concatenate([x, x[:, :1]]),
+        lambda: jnp.append(x, x[0], axis=0),
+        lambda: jnp.block([[x], [1]]),
+    ]
+    calls += [lambda: x.reshape(4, -1), lambda: jnp.reshape(x, (-1, 5))]
+    return [raises(call, TypeError) for call in calls]

@@ -229,7 +229,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
         mean = (1 - b1) * g + b1 * mean
         squares = (1 - b2) * lnp.square(g) + b2 * squares
         fair_mean, fair_squares = (
-            v / (1 - lnp.asarray(b, g.dtype) ** (i + 1)) for v, b in ((mean, b1), (squares, b2))
+            v / (1 - lnp.asarray(b, lnp.result_type(g)) ** (i + 1)) for v, b in ((mean, b1), (squares, b2))
         )
         return x - rate(i) * fair_mean / (lnp.sqrt(fair_squares) + eps), mean, squares
 
@@ -244,7 +244,11 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
         x, mean, most = state
         mean = (1 - b1) * g + b1 * mean
         most = lnp.maximum(b2 * most, lnp.abs(g))
-        return x - (rate(i) / (1 - lnp.asarray(b1, g.dtype) ** (i + 1))) * mean / (most + eps), mean, most
+        return (
+            x - (rate(i) / (1 - lnp.asarray(b1, lnp.result_type(g)) ** (i + 1))) * mean / (most + eps),
+            mean,
+            most,
+        )
 
     return lambda x: (x, lnp.zeros_like(x), lnp.zeros_like(x)), update, _first
 

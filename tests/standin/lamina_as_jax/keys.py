@@ -434,6 +434,8 @@ def _seeded(name: str, seed: Any, impl: Generator) -> Any:
         raise TypeError(f"the seed of {name} is one integer, not an array of shape {np.shape(seed)}")
     if not isinstance(seed, (int, np.integer)) and getattr(seed, "dtype", np.dtype(float)).kind not in "iu":
         raise TypeError(f"the seed of {name} is an integer, not {seed!r}")
+    if settings.seed_offset():
+        seed = seed + settings.seed_offset()
     if type(seed) is int and -(2**63) <= seed < 2**63 and not types64.enabled():
         seed &= 0xFFFFFFFF
     elif type(seed) is int and seed >= 2**63:
@@ -448,6 +450,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    if settings.asked("jax_enable_custom_prng"):
+        return key(seed, impl=impl)
     return _seeded("PRNGKey", seed, generator(impl))
 
 

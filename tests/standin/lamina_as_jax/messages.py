@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -41,6 +42,17 @@ def _sizes(text: str) -> str:
 def _shape(described: str) -> str:
     """`float32[3,4]` as (3, 4)."""
     return _sizes(described[described.index("[") + 1 : -1])
+
+
+def _unlike(found: re.Match[str]) -> str:
+    """Shapes that cannot be joined: of other numbers of dimensions, or of other sizes."""
+    a, b, axis = found.groups()
+    if len(re.findall(r"\d+", a)) != len(re.findall(r"\d+", b)):
+        return f"Cannot concatenate arrays with different numbers of dimensions: got {a}, {b}."
+    return (
+        "Cannot concatenate arrays with shapes that differ in dimensions other than the one being concatenated: "
+        f"concatenating along dimension {axis} for shapes {a}, {b}."
+    )
 
 
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "//": "floor_divide", "%": "rem"}
@@ -669,6 +681,11 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      f"shape={_sizes(m[2])} and dimensions=({m[1]},)"),
     (r"^cannot reshape (\w+\[.*?\]) with (\d+) elements to (\(.*?\))", lambda m:
      f"cannot reshape array of shape {_shape(m[1])} (size {m[2]}) into shape {m[3]}", _TypeAndValue),
+    (r"^cannot reshape (\w+\[.*?\]) to (\(.*?\)): (\d+) elements do not divide", lambda m:
+     f"cannot reshape array of shape {_shape(m[1])} (size {m[3]}) into shape {m[2]} because the product of specified "
+     f"axis sizes ({math.prod(int(n) for n in re.findall(r'[0-9]+', m[2].replace('-1', '')))}) does not evenly divide "
+     f"{m[3]}", _TypeAndValue),
+    (r"^shapes (\(.*?\)) and (\(.*?\)) cannot be concatenated along axis (\d+)", _unlike, _TypeAndValue),
     (r"^cannot reshape \S+ to (\(.*?\)): only one size may be -1",
      r"can only specify one unknown axis size with a `-1` value, got \1", _TypeAndValue),
     (r"^index (-?\d+) out of bounds for axis 0 with size (\d+)$", r"index \1 is out of bounds for size \2"),
@@ -734,8 +751,11 @@ def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
         if found is None:
             continue
         first = phrase(found) if callable(phrase) else found.expand(phrase)
-        first = first.replace("{name}", name).replace("{args}", f"({', '.join(map(repr, args))})")
-        first = first.replace("{first}", repr(args[0]) if args else "")
+        first = first.replace("{name}", name)
+        if "{args}" in first:  # only then: to show an array computes it, which may be what has failed
+            first = first.replace("{args}", f"({', '.join(map(repr, args))})")
+        if "{first}" in first:
+            first = first.replace("{first}", repr(args[0]) if args else "")
         if "not a valid JAX type" in first and len(args) > 1:
             name_of_type = found[1] or "ndarray"
             places = [i for i, a in enumerate(args) if type(a).__name__ == name_of_type]

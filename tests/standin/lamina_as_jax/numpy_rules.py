@@ -113,9 +113,14 @@ class _Named:
     def __init__(self, inner: Callable[..., Any]) -> None:
         functools.update_wrapper(self, inner)
         self._inner = inner
+        for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
+            setattr(self, method, types64.wrapped(self.__dict__[method]))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._inner(*args, **kwargs)
+    def __call__(self, *args: Any, out: Any = None, where: Any = None) -> Any:
+        for option, value in (("out", out), ("where", where)):
+            if value is not None:
+                raise NotImplementedError(f"{option} argument of {self!r}")
+        return self._inner(*args)
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"  # type: ignore[attr-defined]

@@ -8,16 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import lamina as lm
-from lamina import _core
+from lamina import _core, _jit
 
 from lamina_as_jax import promotions, sharding, types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
-    "jax_enable_custom_prng": False,
-    "jax_disable_jit": False,
-    "jax_check_tracer_leaks": False,
-    "jax_default_device": None,
     "jax_softmax_custom_jvp": True,
     "jax_platforms": "cpu",
     "jax_platform_name": "cpu",
@@ -55,7 +51,50 @@ _REMEMBERED: dict[str, Any] = {
     "jax_compilation_cache_dir": None,
     "jax_enable_compilation_cache": True,
     "jax_legacy_prng_key": "allow",
+    "jax_enable_custom_prng": False,
+    "jax_default_device": None,
+    "jax_use_shardy_partitioner": True,
+    "jax_optimization_level": "UNKNOWN",
+    "jax_disable_most_optimizations": False,
+    "jax_include_full_tracebacks_in_locations": True,
+    "jax_traceback_in_locations_limit": 100,
+    "jax_raise_persistent_cache_errors": False,
+    "jax_persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
+    "jax_compilation_cache_max_size": -1,
+    "jax_compilation_cache_include_metadata_in_key": False,
+    "jax_captured_constants_warn_bytes": 2_000_000_000,
+    "jax_captured_constants_report_frames": 0,
+    "jax_log_checkpoint_residuals": False,
+    "jax_logging_level": "NOTSET",
+    "jax_debug_log_modules": "",
+    "jax_cpu_enable_async_dispatch": True,
+    "jax_cpu_collectives_implementation": "gloo",
+    "jax_distributed_debug": False,
+    "jax_enable_pgle": False,
+    "jax_pprint_use_color": True,
+    "jax_tracer_error_num_traceback_frames": 5,
+    "jax_compiler_enable_remat_pass": True,
+    "jax_mutable_array_checks": True,
+    "jax_cuda_visible_devices": "all",
+    "jax_rocm_visible_devices": "all",
+    "jax_dump_ir_to": "",
 }
+
+# Options that are scopes of Lamina's, kept open on the thread that sets them while they are on.
+_SCOPED: dict[str, Any] = {"jax_disable_jit": lm.disable_jit, "jax_check_tracer_leaks": lm.checking_leaks}
+_kept: dict[str, Any] = {}
+
+
+def _is_on(option: str) -> bool:
+    return _jit.tracing.disabled if option == "jax_disable_jit" else option in _kept
+
+
+def _keep_open(option: str, on: bool) -> None:
+    if option in _kept:
+        _kept.pop(option).__exit__(None, None, None)
+    if on:
+        _kept[option] = _SCOPED[option]()
+        _kept[option].__enter__()
 
 
 class _Scopes(threading.local):
@@ -117,12 +156,15 @@ class Config:
             return _FIXED[name]
         if name in _REMEMBERED:
             return _now(name)
+        if name in _SCOPED:
+            return _is_on(name)
         raise AttributeError(f"'Config' object has no attribute '{name}'")
 
     @property
     def values(self) -> dict[str, Any]:
         """All options."""
-        return {"jax_enable_x64": types64.enabled(), **_FIXED, **_REMEMBERED, **_inside.options}
+        scoped = {name: _is_on(name) for name in _SCOPED}
+        return {"jax_enable_x64": types64.enabled(), **_FIXED, **scoped, **_REMEMBERED, **_inside.options}
 
     def _read(self, name: str) -> Any:
         """An option as the whole process has it."""
@@ -131,6 +173,8 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         if name == "jax_enable_x64":
             types64.enable(value)
+        elif name in _SCOPED:
+            _keep_open(name, bool(value))
         elif name in _REMEMBERED:
             if name == "jax_num_cpu_devices" and value != _REMEMBERED[name] and sharding.asked_for():
                 raise RuntimeError(
@@ -157,19 +201,6 @@ class Config:
         """There are no flags."""
 
     config_with_absl = parse_flags_with_absl
-
-
-def fixed(option: str) -> Any:
-    """The context manager of an option of one value: TypeError on entering with another."""
-
-    @contextlib.contextmanager
-    def scope(new_val: Any = True) -> Iterator[None]:
-        if new_val != _FIXED[option]:
-            raise TypeError(f"{option} is {_FIXED[option]!r} in Lamina, and cannot be {new_val!r}")
-        yield
-
-    scope.__name__ = option.removeprefix("jax_")
-    return scope
 
 
 @contextlib.contextmanager
@@ -211,7 +242,7 @@ class Remembered:
 # Those that change what is traced.
 _TRACED = (
     "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion", "jax_default_matmul_precision", "jax_default_prng_impl",
-    "jax_threefry_partitionable",
+    "jax_threefry_partitionable", "jax_random_seed_offset", "jax_enable_custom_prng",
 )  # fmt: skip
 
 
@@ -223,6 +254,11 @@ def traced_under() -> tuple[Any, ...]:
 def asked(option: str) -> bool:
     """Whether an option that is remembered is on."""
     return bool(_now(option))
+
+
+def seed_offset() -> int:
+    """What is added to the seeds of keys."""
+    return _now("jax_random_seed_offset")
 
 
 def default_precision() -> Any:
@@ -279,8 +315,7 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
         types64.looked_at(inf=before)
 
 
-SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
-SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
+SCOPES: dict[str, Any] = {"debug_nans": debug_nans, "debug_infs": debug_infs}
 for _option in (
     "default_prng_impl",
     "explain_cache_misses",
@@ -294,6 +329,8 @@ for _option in (
     "threefry_partitionable",
     "transfer_guard",
     "legacy_prng_key",
+    "enable_custom_prng",
+    "array_garbage_collection_guard",
 ):
     SCOPES[_option] = Remembered("jax_" + _option)
 SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks

@@ -355,7 +355,10 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
         if "device" in kwargs and not isinstance(kwargs["device"], str):
             kwargs.pop("device")  # or a sharding: there is one
         try:
-            given, named = [argument(a) for a in args], {k: keyword(k, v) for k, v in kwargs.items()}
+            given, named = (
+                [narrowed(a) if type(a) is str else argument(a) for a in args],
+                {k: keyword(k, v) for k, v in kwargs.items()},
+            )
             out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
             raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
@@ -582,7 +585,19 @@ def install() -> None:
     Tensor.__getitem__ = _indexed(Tensor.__getitem__)
     _indexing.At.__getitem__ = _indexed(_indexing.At.__getitem__)
     Tensor.__setitem__ = _fixed(Tensor.__setitem__)
-    for name in ("get", "set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply"):
+    for name in (
+        "get",
+        "set",
+        "add",
+        "subtract",
+        "multiply",
+        "mul",
+        "divide",
+        "power",
+        "min",
+        "max",
+        "apply",
+    ):
         setattr(_indexing.AtKey, name, messages.telling(_updating(getattr(_indexing.AtKey, name))))
     for kind in (_grids._Grid, _grids._Joined):
         kind.__getitem__ = messages.telling(kind.__getitem__)
