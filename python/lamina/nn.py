@@ -420,8 +420,8 @@ def dot_product_attention(
     shape. Softmax is in float32 for narrower types. A query attends to keys that the mask allows, and before
     `key_value_seq_lengths` [batch], none after it (`is_causal`), and at most (left, right) away
     (`local_window_size`); results from `query_seq_lengths` [batch] on are 0. With `return_residual` also the logsumexp
-    of the logits, [batch, q, heads]. The names of `implementation`
-    choose nothing: there is one.
+    of the logits, [batch, q, heads], a constant to derivatives. The names of `implementation` choose nothing: there is
+    one.
     """
     q, k, v = _float(query), _float(key), _float(value)
     if implementation not in (None, "xla", "cudnn"):
@@ -487,7 +487,8 @@ def dot_product_attention(
         out = lax.squeeze(out, (0,))
     if not return_residual:
         return out
-    residual = lax.convert_element_type(lax.transpose(logsumexp(logits, -1), (0, 2, 1)), q.dtype)
+    sums = lax.stop_gradient(logsumexp(logits, -1))
+    residual = lax.convert_element_type(lax.transpose(sums, (0, 2, 1)), q.dtype)
     return out, lax.squeeze(residual, (0,)) if single else residual
 
 

@@ -94,6 +94,22 @@ def test_attention_without_batch_and_with_its_residual():
     assert out.dtype == residual.dtype == "bfloat16"  # as in JAX
 
 
+def test_the_residual_of_attention_is_a_constant():
+    q, k, v = (RNG.normal(size=(1, 3, 2, 4)).astype(np.float32) for _ in range(3))
+
+    def total(module):
+        def f(q, k):
+            out, sums = module.dot_product_attention(q, k, v, return_residual=True)
+            return (out * out).sum() + (sums * sums).sum()
+
+        return f
+
+    want = jax.grad(total(jax.nn), (0, 1))(q, k)
+    for got in (lm.grad(total(nn), (0, 1))(q, k), lm.jit(lm.grad(total(nn), (0, 1)))(q, k)):
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g.numpy(), w, rtol=1e-4, atol=1e-5)
+
+
 def test_the_mode_of_draws():
     key = random.key(0)
     for draw in (
