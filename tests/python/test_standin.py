@@ -114,6 +114,12 @@ def test_an_error_points_at_the_users_line(wrong):
         ),
         ("jax.jit(3)", "TypeError", "Expected a callable value, got 3", "jit needs a function"),
         ("jax.jit(jnp.sin)('a')", "TypeError", "of type <class 'str'>", "which is not an array"),
+        (
+            "with jax.debug_nans(True): jnp.log(-1.0)",
+            "FloatingPointError",
+            "invalid value (nan) encountered",
+            "log of f32[]",
+        ),
         ("jnp.sin('a')", "TypeError", "Argument 'a' of type <class 'str'> is not a valid", "array is needed"),
     ],
 )

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 from lamina import _core, dtypes
 from lamina._core import Tensor
+from lamina._tensor import to_tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 from lamina.tree import tree_children
@@ -228,7 +229,9 @@ class _Turned:
         return hash(type(self))
 
 
-def linear_transpose(fun: Any, *primals: Any) -> Any:
+def linear_transpose(fun: Any, *primals: Any, reduce_axes: Any = ()) -> Any:
+    if reduce_axes:
+        raise NotImplementedError("linear_transpose does not take reduce_axes any more")
     given = [types64.argument(p) for p in primals]
     return lm.tree_util.Partial(_Turned(), lm.linear_transpose(fun, *given))
 
@@ -350,7 +353,9 @@ class custom_vjp(lm.custom_vjp):
 
 class custom_vmap(lm.custom_batching.custom_vmap):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return wrapped(super().__call__)(*args, **kwargs)
+        out = wrapped(super().__call__)(*args, **kwargs)
+        number = (bool, int, float, complex)  # of which JAX makes arrays
+        return lm.tree.map(lambda x: to_tensor(x) if type(x) in number else x, out)
 
 
 def _shown(x: Any) -> str:

@@ -133,6 +133,8 @@ def reduce_window_shape_tuple(
 LAX: dict[str, Any] = {
     "DotDimensionNumbers": tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]],
     "RandomAlgorithm": RandomAlgorithm,
+    "ConvGeneralDilatedDimensionNumbers": None | str | lax.ConvDimensionNumbers | tuple[str, str, str],
+    "PrecisionLike": None | str | lax.Precision | tuple[str, str] | tuple[lax.Precision, lax.Precision],
     "after_all": lambda *tokens: avals.create_token(),
     "broadcast_like": lambda arr, like_arr: types64.wrapped(lnp.broadcast_to)(arr, np.shape(like_arr)),
     "conv_general_permutations": conv_general_permutations,

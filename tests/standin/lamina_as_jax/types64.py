@@ -219,7 +219,11 @@ def keeps_wide(args: Any) -> bool:
     return not _State.x64 and any(type(a) is Tensor and a.dtype.name in _NARROW for a in args)
 
 
-_IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there is one place, and one accuracy
+_IDLE = (
+    "out_sharding",
+    "sharding",
+    "accuracy",
+)  # where a result is, and how exact: there is one place, and one accuracy
 
 
 def checked_result(x: Any) -> Any:
