@@ -545,3 +545,14 @@ def shapes_that_cannot_be_joined():
     ]
     calls += [lambda: x.reshape(4, -1), lambda: jnp.reshape(x, (-1, 5))]
     return [raises(call, TypeError) for call in calls]
+
+
+def types_of_running_sums():
+    out = []
+    for t in ("int8", "uint8", "int16", "uint32", "bool", "float16"):
+        x = jnp.ones((2, 3), t)
+        out += [f(x, axis=1) for f in (jnp.cumsum, jnp.cumprod, jnp.nancumsum, jnp.nancumprod)]
+        out += [f(x, axis=1) for f in (jnp.cumulative_sum, jnp.cumulative_prod, jnp.add.accumulate)]
+        out += [x.cumsum(1), x.cumprod(1, None), x.cumsum(1, "int32"), jnp.cumsum(x, dtype="float32")]
+    out.append(jnp.cumsum(jnp.array([100, 100], "int8")))
+    return [[str(x.dtype), x] for x in out]

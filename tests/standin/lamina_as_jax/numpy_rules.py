@@ -115,6 +115,7 @@ class _Named:
         self._inner = inner
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
             setattr(self, method, types64.wrapped(self.__dict__[method]))
+        self.accumulate = types64.keeping_integers(self.__dict__["accumulate"])
 
     def __call__(self, *args: Any, out: Any = None, where: Any = None) -> Any:
         for option, value in (("out", out), ("where", where)):
@@ -144,9 +145,12 @@ def ufuncs() -> dict[str, Any]:
     return {n: _Named(types64.wrapped(getattr(lnp, n))) for n in names}
 
 
+_RUNNING = ("cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_prod")
+
 NUMPY: dict[str, Any] = {
     "frompyfunc": frompyfunc,
     **ufuncs(),
+    **{n: types64.keeping_integers(types64.wrapped(getattr(lnp, n))) for n in _RUNNING},
     "clip": clip,
     "tri": _diagonal("tri", 2),
     **{n: _diagonal(n, 1) for n in ("tril", "triu")},

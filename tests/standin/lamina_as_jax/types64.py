@@ -378,6 +378,22 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def keeping_integers(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A running sum or product ``f(x, axis, dtype, ...)``: of integers in their own type unless told."""
+
+    @functools.wraps(f)
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        told = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+        if told is None and hasattr(x, "dtype") and dtype_of(x).kind in "iu":
+            if len(args) > 1:
+                args = (args[0], dtype_of(x), *args[2:])
+            else:
+                kwargs["dtype"] = dtype_of(x)
+        return f(x, *args, **kwargs)
+
+    return call
+
+
 # --- the methods and operators of arrays ---
 
 
@@ -584,6 +600,8 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _operator(method, *signs[name]) if name in signs else _method(method))
+    for name in ("cumsum", "cumprod"):
+        setattr(Tensor, name, keeping_integers(getattr(Tensor, name)))
     for name in ("__int__", "__float__", "__complex__"):
         setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
     Tensor.__getitem__ = _indexed(Tensor.__getitem__)
