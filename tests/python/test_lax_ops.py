@@ -5,6 +5,8 @@ Shapes, reductions, windows, products and indexing of lamina.lax against NumPy a
 
 from __future__ import annotations
 
+import functools
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -277,6 +279,31 @@ def test_run_time_indices():
         lax.gather(t, idx, numbers, (1, 3), mode="wrap")
 
 
+@pytest.mark.parametrize("kind", ["int32", "int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("starts", [[0, 3, 9, 2], [4, 4, 1, 0]])
+def test_updates_whose_windows_stick_out_are_dropped_whole(starts, kind):
+    rng = np.random.default_rng(5)
+    x, u = rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(4, 2, 2)).astype(np.float32)
+    if not kind.startswith("u"):
+        starts = [*starts[:3], -1]
+    idx = np.array(starts, kind)[:, None]
+    numbers = lax.ScatterDimensionNumbers((1, 2), (), (0,))
+    joined = {
+        lax.scatter: lambda old, new: new,
+        lax.scatter_add: np.add,
+        lax.scatter_sub: np.subtract,
+        lax.scatter_mul: np.multiply,
+        lax.scatter_max: np.maximum,
+    }
+    for scatter, join in joined.items():
+        want, fits = x.copy(), [0 <= k <= 3 for k in starts]
+        for k, part in zip(np.array(starts)[fits], u[fits], strict=True):
+            want[k : k + 2, :2] = join(want[k : k + 2, :2], part)
+        call = functools.partial(scatter, dimension_numbers=numbers)
+        for f in (call, lm.jit(call), lambda *a, f=call: lm.vmap(f)(*(v[None] for v in a))[0]):
+            np.testing.assert_allclose(value(f(array(x), array(idx), array(u))), want, rtol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["clip", "fill", "promise_in_bounds"])
 def test_slices_need_not_fit_where_none_is_read(mode):
     none = np.zeros((0, 1), np.int32)
@@ -363,6 +390,12 @@ GRADIENTS = {
             array(np.ones((4, 3))), array(INDEX), a, lax.ScatterDimensionNumbers((1,), (0,), (0,))
         ),
         (3, 3),
+    ),
+    "scatter_add of windows that stick out": (
+        lambda a: lax.scatter_add(
+            a[:4], array(INDEX + 1), a[4:].reshape(3, 2, 2), lax.ScatterDimensionNumbers((1, 2), (), (0,))
+        ),
+        (8, 3),
     ),
     "dynamic_update_slice": (lambda a: lax.dynamic_update_slice(a, array(np.ones((2, 2))), (1, -2)), (4, 3)),
 }

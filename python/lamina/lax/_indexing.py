@@ -227,12 +227,33 @@ def gather(
     return _core.elementwise("select", mask, result, _fill_value(t, fill_value))
 
 
-def _clipped(idx: Tensor, t: Tensor, u: Tensor, n: ScatterDimensionNumbers) -> Tensor:
-    """Index vectors moved so that the update windows fit."""
+def _window(t: Tensor, u: Tensor, n: ScatterDimensionNumbers) -> list[int]:
+    """The sizes of the update windows along the dimensions that index vectors choose."""
     kept = [d for d in range(t.ndim) if d not in n.inserted_window_dims and d not in n.operand_batching_dims]
     window = dict(zip(kept, (u.shape[d] for d in n.update_window_dims), strict=True))
-    tops = [t.shape[d] - window.get(d, 1) for d in n.scatter_dims_to_operand_dims]
+    return [window.get(d, 1) for d in n.scatter_dims_to_operand_dims]
 
+
+def _moved_out(idx: Tensor, t: Tensor, u: Tensor, n: ScatterDimensionNumbers) -> Tensor:
+    """Index vectors of which those of windows that stick out lead wholly outside: the op drops single elements."""
+    windows = _window(t, u, n)
+    if all(w <= 1 for w in windows):
+        return idx
+    idx = ew.convert_element_type(idx, "int64" if idx.dtype in ("uint32", "int64", "uint64") else "int32")
+    inside = None
+    for k, (d, w) in enumerate(zip(n.scatter_dims_to_operand_dims, windows, strict=True)):
+        entry = slice_in_dim(idx, k, k + 1, 1, idx.ndim - 1)
+        ok = ew.ge(entry, const(0, entry.dtype)) & ew.le(entry, const(t.shape[d] - w, entry.dtype))
+        inside = ok if inside is None else inside & ok
+    mask = op("broadcast_in_dim", inside, shape=list(idx.shape), broadcast_dimensions=list(range(idx.ndim)))
+    outside = const(max(t.shape[d] for d in n.scatter_dims_to_operand_dims), idx.dtype)
+    return _core.elementwise("select", mask, idx, outside)
+
+
+def _clipped(idx: Tensor, t: Tensor, u: Tensor, n: ScatterDimensionNumbers) -> Tensor:
+    """Index vectors moved so that the update windows fit."""
+    dims = n.scatter_dims_to_operand_dims
+    tops = [t.shape[d] - w for d, w in zip(dims, _window(t, u, n), strict=True)]
     top = concatenate([reshape(const(v, idx.dtype), (1,)) for v in tops], 0)
     top = op("broadcast_in_dim", top, shape=list(idx.shape), broadcast_dimensions=[idx.ndim - 1])
     return _core.elementwise("clamp", const(0, idx.dtype), idx, top)
@@ -252,8 +273,8 @@ def _scatter(
     n = ScatterDimensionNumbers(*dimension_numbers)
     if u.weak_type and u.dtype != t.dtype:
         u = ew.convert_element_type(u, t.dtype)
-    if _mode(mode) == "clip" and n.scatter_dims_to_operand_dims:
-        idx = _clipped(idx, t, u, n)
+    if n.scatter_dims_to_operand_dims and _mode(mode) != "promise_in_bounds":
+        idx = (_clipped if _mode(mode) == "clip" else _moved_out)(idx, t, u, n)
     return op(
         "scatter",
         t,
@@ -294,7 +315,7 @@ def _scatter_function(name: str, body: Callable[[str], Any], doc: str) -> Callab
         )
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = doc + ' Updates out of range are dropped; with mode "clip" they are moved to fit.'
+    f.__doc__ = doc + ' Updates not wholly in range are dropped; with mode "clip" they are moved to fit.'
     return f
 
 
