@@ -43,7 +43,12 @@ namespace {
 // Whether a is positive; the upper triangle is left as it is.
 template <typename T>
 bool cholesky(Matrix<T>& a) {
-  if (lapack::use_lapack(a.rows, a.rows)) return lapack::potrf(a) == 0;
+  if (lapack::use_lapack(a.rows, a.rows)) {
+    // It may go on past a pivot that is no number, which makes none of the last one.
+    const int failed = lapack::potrf(a);
+    const T last = a.at(a.rows - 1, a.rows - 1);
+    return failed == 0 && last == last;
+  }
   bool positive;
   eliminate_symmetric(a, positive);
   return positive;

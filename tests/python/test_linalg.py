@@ -456,6 +456,17 @@ def test_not_a_number_stays_one(n, bad):
     np.testing.assert_array_equal(lanes[1], np.eye(n))
 
 
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("n", [2, 6, 40])
+def test_cholesky_factors_of_what_has_none_as_it_is_not_finite(n, bad, kind):
+    for place in ((n - 1, 0), (n // 2, n // 2), (n - 1, n - 1))[: 3 if np.isnan(bad) else 1]:
+        a = (2 * n * np.eye(n) + 1).astype(kind)
+        a[place] = bad
+        factor = np.asarray(la.cholesky(lnp.asarray(a), symmetrize_input=False))
+        assert np.isnan(factor[np.tril_indices(n)]).all()
+
+
 @pytest.mark.parametrize("n", [2, 6, 40])
 def test_matrices_without_a_factor_or_solution(n):
     assert np.isnan(np.asarray(la.cholesky(-lnp.eye(n)))[np.tril_indices(n)]).all()
