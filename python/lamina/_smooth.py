@@ -36,11 +36,15 @@ def _log_add_exp_complex(x: Tensor, y: Tensor) -> Tensor:
     apart = _ew("select", x == y, 0.0, other - large)
     out = large + _ew("log_plus_one", _ew("exponential", apart))
     nothing = _ew("real", large) == -math.inf
-    out = _ew("select", nothing, large, out)
-    angle = _ew("imag", out)
-    turns = _ew("floor", (angle + math.pi) / (2 * math.pi))  # into (-pi, pi]
-    wrapped = _ew("complex", _ew("real", out), angle - turns * (2 * math.pi))
-    return _ew("select", turns == 0.0, out, wrapped)
+    return principal_log(_ew("select", nothing, large, out))
+
+
+def principal_log(x: Tensor) -> Tensor:
+    """The logarithm of exp(x), of complex numbers, whose angle is in [-pi, pi)."""
+    angle = _ew("imag", x)
+    turns = _ew("floor", (angle + math.pi) / (2 * math.pi))
+    wrapped = _ew("complex", _ew("real", x), angle - turns * (2 * math.pi))
+    return _ew("select", turns == 0.0, x, wrapped)
 
 
 def log_one_plus_exp(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._running import running, running_sum
-from lamina._smooth import log_add_exp
+from lamina._smooth import log_add_exp, principal_log
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axes_of, axis_of, const, describe, joined, limit, monoid, op, to_tensor
 from lamina.lax._control import associative_scan
@@ -247,8 +247,9 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
 
 
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
-    """log of the sum of exp of the elements up to each along an axis."""
-    return associative_scan(log_add_exp, to_tensor(operand), reverse, axis)
+    """log of the sum of exp of the elements up to each along an axis; of complex numbers the principal value."""
+    t = to_tensor(operand)
+    return associative_scan(log_add_exp, principal_log(t) if t.dtype.kind == "c" else t, reverse, axis)
 
 
 def _before(x: Tensor, y: Tensor, descending: bool = False) -> tuple[Tensor, Tensor]:
