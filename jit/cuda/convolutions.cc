@@ -8,6 +8,7 @@
 
 #include "hlo/conv_shape.h"
 #include "hlo/strings.h"
+#include "jit/cuda/workspace.h"
 #include "jit/program/memory_plan.h"
 
 namespace lamina::jit::cuda {
@@ -261,7 +262,7 @@ absl::StatusOr<std::shared_ptr<const Convolution::Plan>> Convolution::Descriptio
 int64_t Convolution::workspace_bytes() const {
   int64_t bytes = 0;
   for (const Choice& c : choices_) bytes = std::max(bytes, c.plan->workspace_bytes);
-  return bytes == 0 ? 0 : bytes + kDnnWorkspaceAlignment - kArenaAlignment;
+  return workspace_memory(static_cast<size_t>(bytes), kDnnWorkspaceAlignment);
 }
 
 std::string Convolution::describe() const {
@@ -286,24 +287,21 @@ absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
   const auto choice = std::find_if(choices_.begin(), choices_.end(),
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
   if (choice == choices_.end()) return absl::InternalError("the convolution was planned without this device");
-  const auto mask = static_cast<uint64_t>(kDnnWorkspaceAlignment - 1);
-  const auto pointer = [](uint64_t bits) { return reinterpret_cast<void*>(bits); };
   std::array<void*, 3> arrays{};
   for (size_t i = 0; i < arrays.size(); ++i) {
     const uint64_t begin = std::array{at.input, at.filter, at.result}[i].bits();
     if (begin % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a convolution lies where none was expected to begin");
-    arrays[i] = pointer(begin);
+    arrays[i] = reinterpret_cast<void*>(begin);
   }
-  DnnStatus status = DnnStatus::kSuccess;
-  const absl::Status enqueued = queue.call([&](StreamHandle stream) -> absl::Status {
+  return queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock(choice->device->mutex);
     using enum DnnAttribute;
     DnnObject pack(*dnn_, DnnKind::kArrays);
     pack.set(kArraysIds, std::span<const int64_t>(kIds)).set(kArraysPointers, std::span<void* const>(arrays));
     if (choice->plan->workspace_bytes > 0)
-      pack.set(kArraysWorkspace, pointer((at.workspace.bits() + mask) & ~mask));
-    status = pack.finalize().status();
+      pack.set(kArraysWorkspace, workspace_in(at.workspace, kDnnWorkspaceAlignment));
+    DnnStatus status = pack.finalize().status();
     if (status == DnnStatus::kSuccess) status = dnn_->set_stream(choice->device->handle, stream);
     if (status == DnnStatus::kSuccess)
       status = dnn_->execute(choice->device->handle, choice->plan->plan.handle(), pack.handle());
@@ -313,9 +311,6 @@ absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
                ? absl::ResourceExhaustedError(why)
                : absl::InternalError(why);
   });
-  if (enqueued.ok() || status == DnnStatus::kSuccess) return enqueued;
-  const absl::Status fault = queue.find_fault();
-  return fault.ok() ? enqueued : fault;
 }
 
 void Convolutions::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

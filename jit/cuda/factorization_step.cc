@@ -110,10 +110,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_factorization_step(Factorizations& fa
   const auto add = [&](std::vector<const hlo::Type*> types,
                        const std::function<Value(Builder&, std::span<const Value>)>& record,
                        std::vector<int> arrays) {
-    const absl::StatusOr<hlo::ComputationPtr> program =
-        hlo::record_region(types, [&](Builder& b, std::span<const Value> x) { return Values{record(b, x)}; });
-    absl::StatusOr<std::unique_ptr<QueueStep>> kernel =
-        program.ok() ? make_kernel(**program) : program.status();
+    absl::StatusOr<std::unique_ptr<QueueStep>> kernel = make_recorded(make_kernel, types, record);
     if (kernel.ok())
       step->add(*std::move(kernel), std::move(arrays));
     else

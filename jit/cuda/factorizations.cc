@@ -6,7 +6,7 @@
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
-#include "jit/program/memory_plan.h"
+#include "jit/cuda/workspace.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -63,7 +63,7 @@ std::optional<FactorizationForm> factorization_form(const hlo::Node& node) {
 int64_t Factorization::workspace_bytes() const {
   size_t bytes = 0;
   for (const Choice& c : choices_) bytes = std::max(bytes, c.device_bytes);
-  return bytes == 0 ? 0 : static_cast<int64_t>(bytes) + kSolverWorkspaceAlignment - kArenaAlignment;
+  return workspace_memory(bytes, kSolverWorkspaceAlignment);
 }
 
 std::string Factorization::describe() const {
@@ -109,19 +109,15 @@ absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at) const 
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
   if (choice == choices_.end())
     return absl::InternalError("the factorization was planned without this device");
-  const auto mask = static_cast<uint64_t>(kSolverWorkspaceAlignment - 1);
-  SolverStatus status = SolverStatus::kSuccess;
-  const absl::Status enqueued = queue.call([&](StreamHandle stream) -> absl::Status {
+  return queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock(choice->device->mutex);
-    status = call(*choice, at, reinterpret_cast<void*>((at.workspace.bits() + mask) & ~mask), stream);
+    const SolverStatus status =
+        call(*choice, at, workspace_in(at.workspace, kSolverWorkspaceAlignment), stream);
     if (status == SolverStatus::kSuccess) return absl::OkStatus();
     const std::string why = str_cat(queue.gpu().name(), " failed factoring: ", words(status));
     return status == SolverStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
                                                 : absl::InternalError(why);
   });
-  if (enqueued.ok() || status == SolverStatus::kSuccess) return enqueued;
-  const absl::Status fault = queue.find_fault();
-  return fault.ok() ? enqueued : fault;
 }
 
 void Factorizations::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

@@ -10,22 +10,16 @@ namespace {
 
 constexpr Library::File kFftFiles[] = {{"../nvidia/cu13/lib/libcufft.so.12", "libcufft.so.12"},
                                        {"../nvidia/cufft/lib/libcufft.so.11", "libcufft.so.11"}};
-constexpr int kFftMajorUnit = 1000;
-// The library's major version is one less than that of the CUDA that it comes with.
-constexpr int kFftBehindCuda = 1;
 
-int version_of(const Fft& fft) {
-  int version = 0;
-  fft.version(&version);
+ToolkitVersion version_of(const Fft& fft) {
+  ToolkitVersion version{0};
+  fft.version(&version.number);
   return version;
 }
 
 }  // namespace
 
-std::string Fft::version_text() const {
-  const int number = version_of(*this);
-  return str_cat(number / kFftMajorUnit, ".", number / 100 % 10, ".", number % 100);
-}
+std::string Fft::version_text() const { return version_of(*this).text(); }
 
 std::string words(FftStatus status) {
   switch (status) {
@@ -68,7 +62,7 @@ absl::StatusOr<Fft> load_fft(int driver_version) {
 #include "jit/cuda/fft.def"
 #undef LAMINA_CUFFT_CALL
         if (missing) return absl::NotFoundError(str_cat(path, " has no ", missing));
-        return serves_driver(path, version_of(fft) / kFftMajorUnit + kFftBehindCuda, driver_version);
+        return serves_driver(path, version_of(fft).cuda_major(), driver_version);
       });
   if (!opened.ok()) return opened.status();
   fft.library = *opened;

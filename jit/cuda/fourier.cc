@@ -6,7 +6,7 @@
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
-#include "jit/program/memory_plan.h"
+#include "jit/cuda/workspace.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -146,7 +146,7 @@ struct Transform::Plan {
 int64_t Transform::workspace_bytes() const {
   size_t bytes = 0;
   for (const std::shared_ptr<Plan>& plan : plans_) bytes = std::max(bytes, plan->workspace_bytes);
-  return bytes == 0 ? 0 : static_cast<int64_t>(bytes) + kFftWorkspaceAlignment - kArenaAlignment;
+  return workspace_memory(bytes, kFftWorkspaceAlignment);
 }
 
 std::string Transform::describe() const {
@@ -172,15 +172,13 @@ absl::Status Transform::enqueue(CudaQueue& queue, const Operands& at) const {
   for (const Address begin : {at.from, at.to})
     if (begin.bits() % alignment != 0)
       return absl::InternalError("an array of a transform lies where none was expected to begin");
-  const auto mask = static_cast<uint64_t>(kFftWorkspaceAlignment - 1);
   const auto pointer = [](uint64_t bits) { return reinterpret_cast<void*>(bits); };
   const auto part_bytes = static_cast<uint64_t>(form_.length * form_.lines) * alignment;
-  FftStatus status = FftStatus::kSuccess;
-  const absl::Status enqueued = queue.call([&](StreamHandle stream) -> absl::Status {
+  return queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock((*found)->mutex);
-    status = fft_->set_stream(*plan.handle, stream);
+    FftStatus status = fft_->set_stream(*plan.handle, stream);
     if (status == FftStatus::kSuccess && plan.workspace_bytes > 0)
-      status = fft_->set_workspace(*plan.handle, pointer((at.workspace.bits() + mask) & ~mask));
+      status = fft_->set_workspace(*plan.handle, workspace_in(at.workspace, kFftWorkspaceAlignment));
     for (uint64_t c = 0; c < static_cast<uint64_t>(form_.calls) && status == FftStatus::kSuccess; ++c)
       status = plan.run(pointer(at.from.bits() + c * part_bytes), pointer(at.to.bits() + c * part_bytes),
                         form_.is_inverse ? kFftInverse : kFftForward);
@@ -188,9 +186,6 @@ absl::Status Transform::enqueue(CudaQueue& queue, const Operands& at) const {
     const std::string why = str_cat(queue.gpu().name(), " failed transforming: ", words(status));
     return status == FftStatus::kAllocFailed ? absl::ResourceExhaustedError(why) : absl::InternalError(why);
   });
-  if (enqueued.ok() || status == FftStatus::kSuccess) return enqueued;
-  const absl::Status fault = queue.find_fault();
-  return fault.ok() ? enqueued : fault;
 }
 
 void Fourier::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

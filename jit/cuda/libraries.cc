@@ -42,4 +42,8 @@ absl::Status serves_driver(const std::string& path, int major, int driver_versio
   return absl::NotFoundError(str_cat(path, " is for drivers of CUDA ", major, ", and this one is older"));
 }
 
+std::string ToolkitVersion::text() const {
+  return str_cat(number / 1000, ".", number / 100 % 10, ".", number % 100);
+}
+
 }  // namespace lamina::jit::cuda

@@ -29,6 +29,14 @@ absl::StatusOr<std::string> open_library(
 // OK where a library of this major version serves a driver of that version (1000 * major + 10 * minor).
 absl::Status serves_driver(const std::string& path, int major, int driver_version);
 
+// The numbers of cuFFT and cuSOLVER: 1000 * major + 100 * minor + patch; the major version is one less than
+// that of the CUDA that they come with.
+struct ToolkitVersion {
+  int number;
+  int cuda_major() const { return number / 1000 + 1; }
+  std::string text() const;  // "12.0.4"
+};
+
 }  // namespace lamina::jit::cuda
 
 #endif  // LAMINA_JIT_CUDA_LIBRARIES_H_

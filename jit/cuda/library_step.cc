@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/builder.h"
 #include "hlo/strings.h"
 
 namespace lamina::jit::cuda {
@@ -17,10 +16,8 @@ using hlo::Value;
 // The step that writes its slot 0, of this type, with dimensions in this order to its slot 1.
 absl::StatusOr<std::unique_ptr<QueueStep>> make_copy(MakeKernel make_kernel, const hlo::Type* type,
                                                      const hlo::Dims& order) {
-  const absl::StatusOr<hlo::ComputationPtr> program = hlo::record_region(
-      std::array{type},
-      [&](Builder& b, std::span<const Value> x) { return hlo::Values{b.transpose(x[0], order)}; });
-  return program.ok() ? make_kernel(**program) : program.status();
+  return make_recorded(make_kernel, std::array{type},
+                       [&](Builder& b, std::span<const Value> x) { return b.transpose(x[0], order); });
 }
 
 absl::StatusOr<const hlo::Type*> in_order(const hlo::Type& type, const hlo::Dims& order) {
@@ -139,10 +136,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_fourier_step(Fourier& fourier, CudaKe
   absl::Status status;
   const auto add = [&](const hlo::Type* of, const std::function<Value(Builder&, const Value&)>& record,
                        std::vector<int> arrays) {
-    const absl::StatusOr<hlo::ComputationPtr> program = hlo::record_region(
-        std::array{of}, [&](Builder& b, std::span<const Value> x) { return hlo::Values{record(b, x[0])}; });
-    absl::StatusOr<std::unique_ptr<QueueStep>> kernel =
-        program.ok() ? make_kernel(**program) : program.status();
+    absl::StatusOr<std::unique_ptr<QueueStep>> kernel = make_recorded(
+        make_kernel, std::array{of}, [&](Builder& b, std::span<const Value> x) { return record(b, x[0]); });
     if (!kernel.ok())
       status = kernel.status();
     else if (arrays[0] == arrays[1] && (*kernel)->overwrites().empty())

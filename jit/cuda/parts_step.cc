@@ -5,6 +5,14 @@
 
 namespace lamina::jit::cuda {
 
+absl::StatusOr<std::unique_ptr<QueueStep>> make_recorded(
+    MakeKernel make_kernel, std::span<const hlo::Type* const> types,
+    const std::function<hlo::Value(hlo::Builder&, std::span<const hlo::Value>)>& record) {
+  const absl::StatusOr<hlo::ComputationPtr> program = hlo::record_region(
+      types, [&](hlo::Builder& b, std::span<const hlo::Value> x) { return hlo::Values{record(b, x)}; });
+  return program.ok() ? make_kernel(**program) : program.status();
+}
+
 PartsStep::PartsStep(CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of)
     : QueueStep(kernels), line_(node), slots_(node, slot_of) {}
 

@@ -2,6 +2,7 @@
 #ifndef LAMINA_JIT_CUDA_PARTS_STEP_H_
 #define LAMINA_JIT_CUDA_PARTS_STEP_H_
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "hlo/builder.h"
 #include "jit/cuda/queue_step.h"
 #include "jit/cuda/user_line.h"
 #include "jit/program/node_slots.h"
@@ -26,6 +28,11 @@ class LibraryCall {
 // why there is none.
 using MakeKernel =
     absl::FunctionRef<absl::StatusOr<std::unique_ptr<QueueStep>>(const hlo::Computation& program)>;
+
+// That of the program `record` writes: what it makes of parameters of these types.
+absl::StatusOr<std::unique_ptr<QueueStep>> make_recorded(
+    MakeKernel make_kernel, std::span<const hlo::Type* const> types,
+    const std::function<hlo::Value(hlo::Builder&, std::span<const hlo::Value>)>& record);
 
 // A node's step. Its parts work on arrays, which have numbers: operands, results, then memory of the step.
 class PartsStep final : public QueueStep {

@@ -6,6 +6,7 @@
 
 #include "hlo/dot_shape.h"
 #include "hlo/strings.h"
+#include "jit/cuda/workspace.h"
 #include "jit/program/memory_plan.h"
 
 namespace lamina::jit::cuda {
@@ -242,7 +243,7 @@ struct Product::Descriptions {
 int64_t Product::workspace_bytes() const {
   size_t bytes = 0;
   for (const Choice& c : choices_) bytes = std::max(bytes, c.found.workspace_bytes);
-  return bytes == 0 ? 0 : static_cast<int64_t>(bytes) + kWorkspaceAlignment - kArenaAlignment;
+  return workspace_memory(bytes, kWorkspaceAlignment);
 }
 
 std::string Product::describe() const {
@@ -274,22 +275,21 @@ absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
   const auto choice =
       std::find_if(choices_.begin(), choices_.end(), [&](const Choice& c) { return c.gpu == &queue.gpu(); });
   if (choice == choices_.end()) return absl::InternalError("the product was planned without this device");
-  const auto mask = static_cast<uint64_t>(kWorkspaceAlignment - 1);
-  const uint64_t workspace = (at.workspace.bits() + mask) & ~mask;
-  const auto pointer = [](uint64_t bits) { return reinterpret_cast<void*>(bits); };
+  void* const workspace = workspace_in(at.workspace, kWorkspaceAlignment);
   const std::array<uint64_t, 3> begin{at.left.bits(), at.right.bits(), at.result.bits()};
   for (size_t i = 0; i < begin.size(); ++i)
     if (begin[i] % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a product lies where none was expected to begin");
-  BlasStatus status = BlasStatus::kSuccess;
-  const absl::Status enqueued = queue.call([&](StreamHandle stream) -> absl::Status {
+  return queue.call_library([&](StreamHandle stream) -> absl::Status {
     for (const std::array<int64_t, 3>& call : calls_) {
-      const auto place = [&](size_t i) { return pointer(begin[i] + static_cast<uint64_t>(call[i])); };
+      const auto place = [&](size_t i) {
+        return reinterpret_cast<void*>(begin[i] + static_cast<uint64_t>(call[i]));
+      };
       // The library's matrices have columns where ours have rows: it multiplies the other way round.
-      status = blas_->multiply(choice->handle, descriptions_->product, one_, place(1), descriptions_->right,
-                               place(0), descriptions_->left, kZero, place(2), descriptions_->result,
-                               place(2), descriptions_->result, &choice->found.algorithm, pointer(workspace),
-                               choice->found.workspace_bytes, stream);
+      const BlasStatus status = blas_->multiply(
+          choice->handle, descriptions_->product, one_, place(1), descriptions_->right, place(0),
+          descriptions_->left, kZero, place(2), descriptions_->result, place(2), descriptions_->result,
+          &choice->found.algorithm, workspace, choice->found.workspace_bytes, stream);
       if (status == BlasStatus::kSuccess) continue;
       const std::string why = str_cat(queue.gpu().name(), " failed multiplying: ", blas_->words(status));
       return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
@@ -297,9 +297,6 @@ absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
     }
     return absl::OkStatus();
   });
-  if (enqueued.ok() || status == BlasStatus::kSuccess) return enqueued;
-  const absl::Status fault = queue.find_fault();
-  return fault.ok() ? enqueued : fault;
 }
 
 void Products::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

@@ -23,11 +23,23 @@ class CudaQueue {
   // What `work` enqueues on the stream that it is given. It waits for nothing and takes no memory; the
   // device's context is current.
   virtual absl::Status call(absl::FunctionRef<absl::Status(StreamHandle)> work) = 0;
-  // Where a library failed: whether it is the device that does.
-  virtual absl::Status find_fault() = 0;
+  // The same of a library: where the work fails, the device's fault if there is one.
+  absl::Status call_library(absl::FunctionRef<absl::Status(StreamHandle)> work) {
+    bool has_failed = false;
+    const absl::Status enqueued = call([&](StreamHandle stream) {
+      const absl::Status status = work(stream);
+      has_failed = !status.ok();
+      return status;
+    });
+    const absl::Status fault = has_failed ? find_fault() : absl::OkStatus();
+    return fault.ok() ? enqueued : fault;
+  }
 
  protected:
   ~CudaQueue() = default;
+
+  // Whether it is the device that fails.
+  virtual absl::Status find_fault() = 0;
 
   Gpu& gpu_;
 };

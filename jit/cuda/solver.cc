@@ -10,22 +10,16 @@ namespace {
 
 constexpr Library::File kSolverFiles[] = {{"../nvidia/cu13/lib/libcusolver.so.12", "libcusolver.so.12"},
                                           {"../nvidia/cusolver/lib/libcusolver.so.11", "libcusolver.so.11"}};
-constexpr int kSolverMajorUnit = 1000;
-// The library's major version is one less than that of the CUDA that it comes with.
-constexpr int kSolverBehindCuda = 1;
 
-int version_of(const Solver& solver) {
-  int version = 0;
-  solver.version(&version);
+ToolkitVersion version_of(const Solver& solver) {
+  ToolkitVersion version{0};
+  solver.version(&version.number);
   return version;
 }
 
 }  // namespace
 
-std::string Solver::version_text() const {
-  const int number = version_of(*this);
-  return str_cat(number / kSolverMajorUnit, ".", number / 100 % 10, ".", number % 100);
-}
+std::string Solver::version_text() const { return version_of(*this).text(); }
 
 std::string words(SolverStatus status) {
   switch (status) {
@@ -53,18 +47,18 @@ std::string words(SolverStatus status) {
 
 absl::StatusOr<Solver> load_solver(int driver_version) {
   Solver solver;
-  const absl::StatusOr<std::string> opened = open_library(
-      {"cusolver", "LAMINA_CUSOLVER", kSolverFiles},
-      [&](const std::string& path, void* library) -> absl::Status {
-        const char* missing = nullptr;
+  const absl::StatusOr<std::string> opened =
+      open_library({"cusolver", "LAMINA_CUSOLVER", kSolverFiles},
+                   [&](const std::string& path, void* library) -> absl::Status {
+                     const char* missing = nullptr;
 #define LAMINA_CUSOLVER_CALL(result, member, symbol, parameters)                      \
   solver.member = reinterpret_cast<decltype(solver.member)>(dlsym(library, #symbol)); \
   if (!solver.member && !missing) missing = #symbol;
 #include "jit/cuda/solver.def"
 #undef LAMINA_CUSOLVER_CALL
-        if (missing) return absl::NotFoundError(str_cat(path, " has no ", missing));
-        return serves_driver(path, version_of(solver) / kSolverMajorUnit + kSolverBehindCuda, driver_version);
-      });
+                     if (missing) return absl::NotFoundError(str_cat(path, " has no ", missing));
+                     return serves_driver(path, version_of(solver).cuda_major(), driver_version);
+                   });
   if (!opened.ok()) return opened.status();
   solver.library = *opened;
   return solver;

@@ -26,22 +26,10 @@ size_t count(const std::string& text, std::string_view part) {
   return out;
 }
 
-// The environment's library for as long as it lives; null: what the machine has.
-class ScopedLibrary {
- public:
-  explicit ScopedLibrary(const char* named, int driver_version = 12040) {
-    named ? setenv("LAMINA_CUDNN", named, 1) : unsetenv("LAMINA_CUDNN");
-    serve(driver_version);
-  }
-  ~ScopedLibrary() {
-    setenv("LAMINA_CUDNN", kCudaStandin, 1);
-    unsetenv("LAMINA_STANDIN_CUDNN");
-    serve(12040);
-  }
-
- private:
-  static void serve(int version) { cuda_client().convolutions().serve(cuda_client().gpus(), version); }
-};
+ScopedLibrary cudnn(const char* named, int driver_version) {
+  const auto serve = [](int version) { cuda_client().convolutions().serve(cuda_client().gpus(), version); };
+  return {"CUDNN", serve, named, driver_version};
+}
 
 // How the dimensions of arrays and filters lie.
 enum class Order { kFeaturesFirst, kFeaturesLast, kMixed };
@@ -332,7 +320,7 @@ TEST_CASE("without cuDNN our kernels convolve, and it is said why", "[cuda][cuda
   const CleanStandin clean;
   const ScopedLeastWork all(0);
   const auto said = [](const char* named, int driver = 12040) {
-    const ScopedLibrary other(named, driver);
+    const ScopedLibrary other = cudnn(named, driver);
     const std::string steps = steps_of(parsed(kSmall.text())),
                       library = cuda_client().convolutions().library();
     INFO(steps);

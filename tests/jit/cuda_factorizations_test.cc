@@ -15,22 +15,10 @@ const std::vector<std::string> kNone;
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
-// The environment's library for as long as it lives; null: what the machine has.
-class ScopedSolverLibrary {
- public:
-  explicit ScopedSolverLibrary(const char* named, int driver_version = 12040) {
-    named ? setenv("LAMINA_CUSOLVER", named, 1) : unsetenv("LAMINA_CUSOLVER");
-    serve(driver_version);
-  }
-  ~ScopedSolverLibrary() {
-    setenv("LAMINA_CUSOLVER", kCudaStandin, 1);
-    unsetenv("LAMINA_STANDIN_CUSOLVER");
-    serve(12040);
-  }
-
- private:
-  static void serve(int version) { cuda_client().factorizations().serve(cuda_client().gpus(), version); }
-};
+ScopedLibrary cusolver(const char* named, int driver_version) {
+  const auto serve = [](int version) { cuda_client().factorizations().serve(cuda_client().gpus(), version); };
+  return {"CUSOLVER", serve, named, driver_version};
+}
 
 ComputationPtr program_of(const std::string& name, const Type* type, Numerics numerics = Numerics::kSame) {
   const Type* types[] = {type};
@@ -153,7 +141,7 @@ TEST_CASE("without cuSOLVER factorizations are the host's, and it is said why",
   const CleanStandin clean;
   const LiteralPtr a = matrices(DType::kF64, 2, 6);
   const auto said = [&](const char* named, int driver = 12040) {
-    const ScopedSolverLibrary other(named, driver);
+    const ScopedLibrary other = cusolver(named, driver);
     const std::string steps = steps_of("lamina.cholesky", a),
                       library = cuda_client().factorizations().library();
     INFO(steps);
@@ -266,7 +254,7 @@ TEST_CASE("planted: what cuSOLVER refuses", "[cuda][cuda_factorizations][planted
 TEST_CASE("the machine's cuSOLVER, if there is one, says why it does not start",
           "[cuda][cuda_factorizations]") {
   const CleanStandin clean;
-  const ScopedSolverLibrary real(nullptr, 99000);
+  const ScopedLibrary real = cusolver(nullptr, 99000);
   const auto solver = jit::cuda::load_solver(99000);
   if (!solver.ok()) return;
   INFO(solver->version_text());

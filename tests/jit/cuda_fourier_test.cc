@@ -18,22 +18,10 @@ const std::vector<std::string> kNone;
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
-// The environment's library for as long as it lives; null: what the machine has.
-class ScopedFourierLibrary {
- public:
-  explicit ScopedFourierLibrary(const char* named, int driver_version = 12040) {
-    named ? setenv("LAMINA_CUFFT", named, 1) : unsetenv("LAMINA_CUFFT");
-    serve(driver_version);
-  }
-  ~ScopedFourierLibrary() {
-    setenv("LAMINA_CUFFT", kCudaStandin, 1);
-    unsetenv("LAMINA_STANDIN_CUFFT");
-    serve(12040);
-  }
-
- private:
-  static void serve(int version) { cuda_client().fourier().serve(cuda_client().gpus(), version); }
-};
+ScopedLibrary cufft(const char* named, int driver_version) {
+  const auto serve = [](int version) { cuda_client().fourier().serve(cuda_client().gpus(), version); };
+  return {"CUFFT", serve, named, driver_version};
+}
 
 struct Case {
   std::string kind;
@@ -288,7 +276,7 @@ TEST_CASE("without cuFFT transforms are the host's, and it is said why", "[cuda]
   const CleanStandin clean;
   const Case c{"FFT", DType::kF32, Dims{3, 8}, 1};
   const auto said = [&](const char* named, int driver = 12040) {
-    const ScopedFourierLibrary other(named, driver);
+    const ScopedLibrary other = cufft(named, driver);
     const auto executable = compiled(program_of(c));
     const std::string steps = executable->describe(), library = cuda_client().fourier().library();
     INFO(steps);
@@ -451,7 +439,7 @@ TEST_CASE("transforms by the library are as good as the CPU's", "[cuda][cuda_lib
 // It makes no plan without a driver.
 TEST_CASE("the machine's cuFFT, if there is one, says why it makes no plan", "[cuda][cuda_fourier]") {
   const CleanStandin clean;
-  const ScopedFourierLibrary real(nullptr, 99000);
+  const ScopedLibrary real = cufft(nullptr, 99000);
   const auto fft = jit::cuda::load_fft(99000);
   if (!fft.ok()) return;
   INFO(fft->version_text());

@@ -14,22 +14,10 @@ const std::vector<std::string> kNone;
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
-// The environment's library for as long as it lives; null: what the machine has.
-class ScopedLibrary {
- public:
-  explicit ScopedLibrary(const char* named, int driver_version = 12040) {
-    named ? setenv("LAMINA_CUBLASLT", named, 1) : unsetenv("LAMINA_CUBLASLT");
-    serve(driver_version);
-  }
-  ~ScopedLibrary() {
-    setenv("LAMINA_CUBLASLT", kCudaStandin, 1);
-    unsetenv("LAMINA_STANDIN_CUBLASLT");
-    serve(12040);
-  }
-
- private:
-  static void serve(int version) { cuda_client().products().serve(cuda_client().gpus(), version); }
-};
+ScopedLibrary cublaslt(const char* named, int driver_version) {
+  const auto serve = [](int version) { cuda_client().products().serve(cuda_client().gpus(), version); };
+  return {"CUBLASLT", serve, named, driver_version};
+}
 
 struct Dot {
   std::string type, left, right, result, dims;
@@ -210,7 +198,7 @@ TEST_CASE("without cublasLt our kernels multiply, and it is said why", "[cuda][c
   const CleanStandin clean;
   const ScopedLeastWork all(0);
   const auto said = [](const char* named, int driver = 12040) {
-    const ScopedLibrary other(named, driver);
+    const ScopedLibrary other = cublaslt(named, driver);
     const std::string steps = steps_of(kPlain.text()), library = cuda_client().products().library();
     INFO(steps);
     const std::string begin = "our own kernels: ";
@@ -427,7 +415,7 @@ TEST_CASE("products by the library are as good as the CPU's", "[cuda][cuda_libra
 // It describes products without a device, and does not start without a driver.
 TEST_CASE("the machine's cublasLt, if there is one, takes our descriptions", "[cuda][cuda_products]") {
   const CleanStandin clean;
-  const ScopedLibrary real(nullptr, 99000);
+  const ScopedLibrary real = cublaslt(nullptr, 99000);
   const auto blas = jit::cuda::load_blas(99000);
   if (!blas.ok()) return;
   const ScopedLeastWork all(0);

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "jit/cuda/client.h"
 #include "jit/cuda/graph_step.h"
+#include "tests/build_paths.h"
 #include "tests/jit/cuda_standin/control.h"
 
 namespace lamina::testing {
@@ -43,6 +45,32 @@ class ScopedLeastWork {
 
  private:
   const double products_, convolutions_;
+};
+// The library of this name of the environment ("CUFFT") for as long as it lives; null: what the machine has.
+// `serve` begins with it anew, for a driver of some version.
+class ScopedLibrary {
+ public:
+  using Serve = void (*)(int driver_version);
+  ScopedLibrary(const std::string& name, Serve serve, const char* named, int driver_version)
+      : name_(name), serve_(serve) {
+    named ? setenv(variable().c_str(), named, 1) : unsetenv(variable().c_str());
+    serve_(driver_version);
+  }
+  ~ScopedLibrary() {
+    setenv(variable().c_str(), kCudaStandin, 1);
+    unsetenv(("LAMINA_STANDIN_" + name_).c_str());
+    serve_(kDriver);
+  }
+  ScopedLibrary(const ScopedLibrary&) = delete;
+  ScopedLibrary& operator=(const ScopedLibrary&) = delete;
+
+  static constexpr int kDriver = 12040;
+
+ private:
+  std::string variable() const { return "LAMINA_" + name_; }
+
+  const std::string name_;
+  const Serve serve_;
 };
 // Programs are graphs from this run of a frame on.
 class ScopedPlainRuns {
