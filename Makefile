@@ -7,6 +7,8 @@ VENV := .venv
 PYTHON := $(CURDIR)/$(VENV)/bin/python
 # One job per processor, but no more than leaves each job 2 GiB of memory.
 JOBS ?= $(shell cmake/jobs.sh)
+# What hangs ends with what it printed: seconds, several times what the longest test takes.
+CTEST := ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --timeout 1500
 PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
@@ -38,7 +40,7 @@ build: setup
 # Each runner prints its own summary line; the first failure stops the run. What depends on the machine is tested
 # again as machines with AVX2 and with neither AVX2 nor generated code see it, what depends on devices on the fake one.
 test: build
-	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	$(CTEST)
 	$(PYTEST) $(PYTHON_TESTS) -m "not slow"
 	tests/as_avx2.sh env $(PYTEST) $(MACHINE_TESTS) -m "not slow" || [ $$? = 77 ]
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
@@ -50,7 +52,7 @@ test: build
 test-full: CONFIGURATION := -C full
 test-fake: export LAMINA_DEFAULT_DEVICE := fake
 test-full test-fake: build
-	ctest --test-dir $(BUILD) $(CONFIGURATION) -j $(JOBS) --output-on-failure --no-tests=error
+	$(CTEST) $(CONFIGURATION)
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)

@@ -94,8 +94,10 @@ std::shared_ptr<Kernel> CompileQueue::take() {
 }
 
 void CompileQueue::run(Sleep& sleep) {
-  while (!stopping_.load()) {
+  for (;;) {
+    // In this order: who counts the end itself as something that waits would sleep through it.
     const uint32_t seen = changes_.load();
+    if (stopping_.load()) return;
     std::shared_ptr<Kernel> next;
     try {
       next = take();

@@ -214,8 +214,9 @@ struct ThreadPool::State {
     uint32_t seen = 0;
     while (true) {
       if (!changes_soon(self->epoch, seen)) self->sleep.until_changed(self->epoch, seen);
-      if (stopping.load(std::memory_order_acquire)) return;
+      // In this order: who counts the end itself as a job's number would sleep through it.
       seen = self->epoch.load(std::memory_order_acquire);
+      if (stopping.load(std::memory_order_acquire)) return;
       if (!self->enter(seen)) continue;
       run_tasks(self->share);
       // A single task has been begun by now, or its worker is about to.

@@ -123,6 +123,19 @@ std::vector<std::thread::id> who_begins(ThreadPool& pool, int64_t n, int threads
 
 }  // namespace
 
+TEST_CASE("a pool ends whatever its workers have come to", "[threads]") {
+  std::atomic<int64_t> sum{0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  int i = 0;
+  for (; i < 20'000 && std::chrono::steady_clock::now() < end; ++i) {
+    ThreadPool pool(2);
+    if (i % 2 == 0) who_begins(pool, 2, 2);  // the worker is awake
+    pool.parallel_for(2, [&](int64_t) { ++sum; });
+    for (int wait = i % 64; wait > 0; --wait) ++sum;
+  }
+  CHECK(sum >= 2 * i);
+}
+
 TEST_CASE("every task runs once, and each share is begun by a thread of its own", "[threads]") {
   for (int size : {1, 2, 3, 5}) {
     ThreadPool pool(size);
