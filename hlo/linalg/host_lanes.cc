@@ -86,7 +86,7 @@ template <int N>
 void round_all(const Group& g, Matrix<Lanes<N>>& a) {
   with_number_type(g.in[0].dtype(), [&]<typename X>(X*) {
     using Held = typename VectorOf<X, N>::Type;
-    for (Lanes<N>& x : a.data) x = __builtin_convertvector(__builtin_convertvector(x, Held), Lanes<N>);
+    for (Lanes<N>& x : a.data) widen(__builtin_convertvector(x, Held), x);
   });
 }
 
@@ -98,7 +98,7 @@ void take_mean(const Group& g, Matrix<Lanes<N>>& a) {
     for (int64_t j = 0; j < a.columns; ++j)
       for (int64_t i = j; i < a.rows; ++i) {
         const Held sum = __builtin_convertvector(a.at(i, j) + a.at(j, i), Held);
-        a.at(i, j) = __builtin_convertvector(sum * static_cast<X>(0.5), Lanes<N>);
+        widen(sum * static_cast<X>(0.5), a.at(i, j));
       }
   });
 }

@@ -56,6 +56,19 @@ void each_block(int64_t rows, int64_t columns, const One& one) {
 template <int N, typename X>
 using TurnedRow = typename VectorOf<std::conditional_t<(N < 8), double, X>, N>::Type;
 
+// The same numbers, in a type that holds them. (Of two halves GCC 12 converts one after the other.)
+template <typename To, typename From>
+void widen(const From& from, To& to) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(from[0])>, float> && sizeof(To) > sizeof(From) &&
+                sizeof(To) > 16) {
+    asm("vcvtps2pd %1, %0" : "=v"(to) : "v"(from));
+    return;
+  }
+#endif
+  to = __builtin_convertvector(from, To);
+}
+
 // Matrices that begin at `from`.
 template <int N, typename X>
 void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
@@ -69,11 +82,11 @@ void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
     for (int l = 0; l < N; ++l) {
       Row row;
       std::memcpy(&row, first[l] + k, sizeof(Row));
-      v[l] = __builtin_convertvector(row, Turned);
+      widen(row, v[l]);
     }
     transpose_vectors<N>(v);
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) to[place(j)] = __builtin_convertvector(v[j], Lanes<N>);
+    for (int j = 0; j < N; ++j) widen(v[j], to[place(j)]);
   });
 }
 
