@@ -13,39 +13,23 @@
 #define LAMINA_JIT_CUDA_FACTORIZATIONS_H_
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "hlo/graph.h"
 #include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/queue.h"
-#include "jit/cuda/solver.h"
+#include "jit/cuda/solver_calls.h"
 
 namespace lamina::jit::cuda {
 
-enum class FactorizationKind : uint8_t { kCholesky, kMeanCholesky, kEigen, kEigenvalues };
-
-// What a node asks for: square matrices of n rows, `count` of them.
-struct FactorizationForm {
-  FactorizationKind kind;
-  hlo::DType type, compute;  // of elements, and what they are computed in
-  int64_t n, count;
-
-  bool is_eigen() const { return kind >= FactorizationKind::kEigen; }
-};
-// None for a node that is no such factorization.
-std::optional<FactorizationForm> factorization_form(const hlo::Node& node);
-
 class Factorization {
  public:
-  // Matrices of which the rows' lower triangle is read, and that become the factor, there, or the vectors as
-  // rows, conjugated; the values of each; whether there was a factor: 0 if so, s32; work space.
+  // The matrices and what else the form has of each; whether there was a factor: 0 if so, s32; work space.
   struct Operands {
-    Address matrices, values, infos, workspace;
+    Address matrices, values, right, infos, workspace;
   };
 
   const FactorizationForm& form() const { return form_; }
@@ -66,7 +50,7 @@ class Factorization {
   };
   struct Choice {
     Device* device;  // stays
-    size_t device_bytes, host_bytes;
+    SolverSpaces spaces;
   };
   SolverStatus call(const Choice& choice, const Operands& at, void* workspace, StreamHandle stream) const;
 

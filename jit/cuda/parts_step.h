@@ -24,8 +24,8 @@ class LibraryCall {
   virtual absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const = 0;
 };
 
-// The step of a program that becomes one kernel, whose slots are numbered: parameters, then results. In words
-// why there is none.
+// The step of a program that becomes one kernel, whose slots are numbered: parameters, then results; so that
+// what a reduction begins with is a parameter. In words why there is none.
 using MakeKernel =
     absl::FunctionRef<absl::StatusOr<std::unique_ptr<QueueStep>>(const hlo::Computation& program)>;
 

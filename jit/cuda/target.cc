@@ -79,15 +79,23 @@ absl::StatusOr<std::unique_ptr<QueueStep>> CudaTarget::kernel(const hlo::Computa
   const cluster::FusionPlan plan = cluster::make_fusion_plan(program, costs_);
   if (plan.groups.size() != 1 || plan.groups[0].kind == cluster::GroupKind::kAlias)
     return absl::InternalError("a program beside a library is no single kernel");
+  bool reads_constant = false;
   const auto slot_of = [&](const hlo::Value& v) {
     const auto of = [&](std::span<const hlo::Value> values) {
       return std::find(values.begin(), values.end(), v) - values.begin();
     };
     const auto parameters = static_cast<std::ptrdiff_t>(program.parameters().size());
-    const std::ptrdiff_t parameter = of(program.parameters());
-    return static_cast<int>(parameter < parameters ? parameter : parameters + of(program.roots()));
+    const std::ptrdiff_t parameter = of(program.parameters()), root = of(program.roots());
+    if (parameter < parameters) return static_cast<int>(parameter);
+    reads_constant |= root == static_cast<std::ptrdiff_t>(program.roots().size());
+    return static_cast<int>(parameters + root);
   };
-  return make_launch_step(kernels_, capability_, never_, plan, plan.groups[0], slot_of);
+  absl::StatusOr<std::unique_ptr<QueueStep>> step =
+      make_launch_step(kernels_, capability_, never_, plan, plan.groups[0], slot_of);
+  // As reductions do with what they begin with: only whole programs have memory for constants.
+  if (reads_constant)
+    return absl::InternalError("a program beside a library reads a constant from memory that it has not");
+  return step;
 }
 
 std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps, int64_t rows,

@@ -9,9 +9,11 @@
 // Environment: LAMINA_STANDIN_CUSOLVER, its version (1000 * major + 100 * minor + patch).
 #include "jit/cuda/solver.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -51,13 +53,15 @@ DType dtype_of(MatrixType type) {
   }
 }
 
-// Square matrices, of which the upper triangle is read; that of rows is the lower one.
+// A matrix of m rows and n columns.
 struct Problem {
   DType type;
-  int64_t n, stride;
+  int64_t m, n, stride;
 
   int64_t width() const { return hlo::byte_size(type); }
-  int64_t bytes() const { return ((n - 1) * stride + n) * width(); }
+  int64_t bytes() const { return ((n - 1) * stride + m) * width(); }
+  std::byte* at(std::byte* matrix, int64_t i, int64_t j) const { return matrix + (j * stride + i) * width(); }
+  const hlo::Type* of(Dims dims) const { return hlo::array_type_or_die(type, dims); }
 };
 
 // The parts of element `i`.
@@ -87,27 +91,39 @@ void negate_imaginary(DType type, std::byte* number) {
   last ^= std::byte{0x80};
 }
 
+using Bytes = std::vector<std::byte>;
+Bytes to_bytes(const std::vector<int32_t>& numbers) {
+  Bytes out(numbers.size() * sizeof(int32_t));
+  std::memcpy(out.data(), numbers.data(), out.size());
+  return out;
+}
+std::vector<int32_t> to_numbers(const Bytes& bytes) {
+  std::vector<int32_t> out(bytes.size() / sizeof(int32_t));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
 // What the CPU makes of dense rows.
-std::vector<std::vector<std::byte>> routine(const char* name, const hlo::Type* operand,
-                                            const std::vector<std::byte>& rows,
-                                            const std::vector<const hlo::Type*>& results) {
-  std::vector<std::vector<std::byte>> out;
+std::vector<Bytes> routine(const char* name, const std::vector<const hlo::Type*>& operands,
+                           const std::vector<Bytes>& rows, const std::vector<const hlo::Type*>& results) {
+  std::vector<Bytes> out;
+  std::vector<const void*> from;
   std::vector<void*> to;
+  for (const Bytes& r : rows) from.push_back(r.data());
   for (const hlo::Type* t : results) out.emplace_back(static_cast<size_t>(t->bytes()));
-  for (std::vector<std::byte>& o : out) to.push_back(o.data());
-  const void* const from[] = {rows.data()};
-  const auto call =
-      hlo::linalg::MatrixCall::make(*hlo::linalg::find_routine(name), std::array{operand}, results);
+  for (Bytes& o : out) to.push_back(o.data());
+  const auto call = hlo::linalg::MatrixCall::make(*hlo::linalg::find_routine(name), operands, results);
   const auto in_turn = [](int64_t count, const std::function<void(int64_t)>& one) {
     for (int64_t i = 0; i < count; ++i) one(i);
   };
-  if (!call.ok() || !call->run(from, to.data(), 0, 1, in_turn).ok())
+  if (!call.ok() || !call->run(from.data(), to.data(), 0, 1, in_turn).ok())
     standins::violation("a factorization has no meaning");
   return out;
 }
 
-std::vector<std::byte> rows_of(const Problem& p, const std::byte* matrix) {
-  std::vector<std::byte> out(static_cast<size_t>(p.n * p.n * p.width()));
+// Of symmetric matrices the upper triangle is read; that of rows is the lower one.
+Bytes triangle_of(const Problem& p, const std::byte* matrix) {
+  Bytes out(static_cast<size_t>(p.n * p.n * p.width()));
   for (int64_t i = 0; i < p.n; ++i) {
     std::memcpy(&out[static_cast<size_t>(i * p.n * p.width())], matrix + i * p.stride * p.width(),
                 static_cast<size_t>((i + 1) * p.width()));
@@ -120,14 +136,35 @@ std::vector<std::byte> rows_of(const Problem& p, const std::byte* matrix) {
   return out;
 }
 
+Bytes rows_of(const Problem& p, std::byte* matrix) {
+  const auto width = static_cast<size_t>(p.width());
+  Bytes out(static_cast<size_t>(p.m * p.n) * width);
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j)
+      std::memcpy(&out[static_cast<size_t>(i * p.n + j) * width], p.at(matrix, i, j), width);
+  return out;
+}
+void set_rows(const Problem& p, std::byte* matrix, const Bytes& rows) {
+  const auto width = static_cast<size_t>(p.width());
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j)
+      std::memcpy(p.at(matrix, i, j), &rows[static_cast<size_t>(i * p.n + j) * width], width);
+}
+void check_finite(const Problem& p, std::byte* matrix) {
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j)
+      if (!is_finite(p.type, p.at(matrix, i, j), 0))
+        return standins::violation("a factorization of numbers that are not finite");
+}
+
 void lose(const Problem& p, std::byte* matrix) {
-  for (int64_t i = 0; i < p.n; ++i)
-    std::memset(matrix + i * p.stride * p.width(), kLost, static_cast<size_t>(p.n * p.width()));
+  for (int64_t j = 0; j < p.n; ++j)
+    std::memset(p.at(matrix, 0, j), kLost, static_cast<size_t>(p.m * p.width()));
 }
 
 void cholesky(const Problem& p, std::byte* matrix, std::byte* info) {
-  const hlo::Type* const type = hlo::array_type_or_die(p.type, Dims{p.n, p.n});
-  const std::vector<std::byte> factor = routine("lamina.cholesky", type, rows_of(p, matrix), {type})[0];
+  const hlo::Type* const type = p.of({p.n, p.n});
+  const Bytes factor = routine("lamina.cholesky", {type}, {triangle_of(p, matrix)}, {type})[0];
   const int32_t fails = is_finite(p.type, factor.data(), 0) ? 0 : 1;
   std::memcpy(info, &fails, sizeof fails);
   lose(p, matrix);
@@ -137,51 +174,113 @@ void cholesky(const Problem& p, std::byte* matrix, std::byte* info) {
 }
 
 void eigen(const Problem& p, bool vectors, std::byte* matrix, std::byte* values, std::byte* info) {
-  const hlo::Type* const type = hlo::array_type_or_die(p.type, Dims{p.n, p.n});
+  const hlo::Type* const type = p.of({p.n, p.n});
   const hlo::Type* const of_values = hlo::array_type_or_die(hlo::part_type(p.type), Dims{p.n});
-  const std::vector<std::byte> rows = rows_of(p, matrix);
-  std::vector<std::vector<std::byte>> found = vectors ? routine("lamina.eigh", type, rows, {type, of_values})
-                                                      : routine("lamina.eigvalsh", type, rows, {of_values});
+  const Bytes rows = triangle_of(p, matrix);
+  const std::vector<Bytes> found = vectors ? routine("lamina.eigh", {type}, {rows}, {type, of_values})
+                                           : routine("lamina.eigvalsh", {type}, {rows}, {of_values});
   std::memcpy(values, found.back().data(), found.back().size());
   constexpr int32_t kNone = 0;
   std::memcpy(info, &kNone, sizeof kNone);
   lose(p, matrix);
+  if (!vectors) return;
   // The matrix that the library sees is the conjugate of that of rows.
-  const auto width = static_cast<size_t>(p.width());
-  for (int64_t i = 0; i < p.n && vectors; ++i)
-    for (int64_t j = 0; j < p.n; ++j) {
-      std::byte* const to = matrix + (j * p.stride + i) * p.width();
-      std::memcpy(to, &found[0][static_cast<size_t>(i * p.n + j) * width], width);
-      negate_imaginary(p.type, to);
-    }
+  set_rows(p, matrix, found[0]);
+  for (int64_t i = 0; i < p.n; ++i)
+    for (int64_t j = 0; j < p.n; ++j) negate_imaginary(p.type, p.at(matrix, i, j));
+}
+
+void lu(const Problem& p, std::byte* matrix, std::byte* pivots, std::byte* info) {
+  check_finite(p, matrix);
+  const int64_t steps = std::min(p.m, p.n);
+  const hlo::Type* const type = p.of({p.m, p.n});
+  const auto integers = [](int64_t n) { return hlo::array_type_or_die(DType::kS32, Dims{n}); };
+  const std::vector<Bytes> found =
+      routine("lamina.lu", {type}, {rows_of(p, matrix)}, {type, integers(steps), integers(p.m)});
+  set_rows(p, matrix, found[0]);
+  int32_t first_zero = 0;
+  const std::vector<int32_t> zero_based = to_numbers(found[1]);
+  for (int64_t k = 0; k < steps; ++k) {
+    const int64_t pivot = zero_based[static_cast<size_t>(k)] + 1;
+    std::memcpy(pivots + k * 8, &pivot, sizeof pivot);
+    if (first_zero == 0 && number_at(p.type, p.at(matrix, k, k), 0) == std::array<double, 2>{})
+      first_zero = static_cast<int32_t>(k + 1);
+  }
+  std::memcpy(info, &first_zero, sizeof first_zero);
+}
+
+void lu_solve(const Problem& p, const Problem& right, bool transposed, std::byte* matrix, std::byte* pivots,
+              std::byte* b, std::byte* info) {
+  std::vector<int32_t> order(static_cast<size_t>(p.n));
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t k = 0; k < p.n; ++k) {
+    int64_t pivot;
+    std::memcpy(&pivot, pivots + k * 8, sizeof pivot);
+    if (pivot <= k || pivot > p.n) return standins::violation("pivots that name no row");
+    std::swap(order[static_cast<size_t>(k)], order[static_cast<size_t>(pivot - 1)]);
+  }
+  const hlo::Type *const type = p.of({p.n, p.n}), *const of_right = p.of({right.m, right.n});
+  const Bytes packed = rows_of(p, matrix);
+  set_rows(right, b,
+           routine(transposed ? "lamina.lu_solve_transposed" : "lamina.lu_solve",
+                   {type, type, hlo::array_type_or_die(DType::kS32, Dims{p.n}), of_right},
+                   {packed, packed, to_bytes(order), rows_of(right, b)}, {of_right})[0]);
+  constexpr int32_t kNone = 0;
+  std::memcpy(info, &kNone, sizeof kNone);
 }
 
 struct Spaces {
   size_t device, host;
 };
-Spaces spaces_of(const Problem& p, bool is_eigen) {
+// What the calls ask for is up to the library.
+Spaces spaces_of(const Problem& p, bool is_iterated) {
   const auto bytes = static_cast<size_t>(p.n * p.width());
-  return is_eigen ? Spaces{2 * bytes * static_cast<size_t>(p.n), 16 * static_cast<size_t>(p.n)}
-                  : Spaces{bytes, 0};
+  return is_iterated ? Spaces{2 * bytes * static_cast<size_t>(p.n), 16 * static_cast<size_t>(p.n)}
+                     : Spaces{bytes, 0};
 }
-
-SolverStatus problem_of(SolverHandle handle, SolverParameters parameters, SolverTriangle triangle, int64_t n,
-                        MatrixType type, int64_t stride, MatrixType part, MatrixType compute, Problem& out) {
-  if (!handle) return SolverStatus::kNotInitialized;
-  if (standins::enter(handle->context, "a factorization") != Result::kSuccess)
-    return SolverStatus::kExecutionFailed;
-  if (!parameters || n < 1 || stride < n) return SolverStatus::kInvalidValue;
-  if (triangle != SolverTriangle::kUpper || type != compute ||
-      dtype_of(part) != hlo::part_type(dtype_of(type)))
-    return SolverStatus::kNotSupported;
-  out = {dtype_of(type), n, stride};
+SolverStatus give(const Spaces& spaces, size_t* device_bytes, size_t* host_bytes) {
+  *device_bytes = spaces.device;
+  *host_bytes = spaces.host;
   return SolverStatus::kSuccess;
 }
 
-// What is common to the calls that work, but what runs.
-SolverStatus enqueue(SolverHandle handle, const Problem& p, bool is_eigen, void* matrix, void* values,
-                     void* on_device, size_t device_bytes, void* on_host, size_t host_bytes, int* info,
-                     std::function<void(std::byte* matrix, std::byte* values, std::byte* info)> work) {
+SolverStatus problem_of(SolverHandle handle, SolverParameters parameters, int64_t m, int64_t n,
+                        MatrixType type, int64_t stride, MatrixType compute, Problem& out) {
+  if (!handle) return SolverStatus::kNotInitialized;
+  if (standins::enter(handle->context, "a factorization") != Result::kSuccess)
+    return SolverStatus::kExecutionFailed;
+  if (!parameters || m < 1 || n < 1 || stride < m) return SolverStatus::kInvalidValue;
+  if (type != compute) return SolverStatus::kNotSupported;
+  out = {dtype_of(type), m, n, stride};
+  return SolverStatus::kSuccess;
+}
+SolverStatus symmetric_problem_of(SolverHandle handle, SolverParameters parameters, SolverTriangle triangle,
+                                  int64_t n, MatrixType type, int64_t stride, MatrixType compute,
+                                  Problem& out) {
+  const SolverStatus status = problem_of(handle, parameters, n, n, type, stride, compute, out);
+  return status == SolverStatus::kSuccess && triangle != SolverTriangle::kUpper ? SolverStatus::kNotSupported
+                                                                                : status;
+}
+
+// An array of a call.
+struct Argument {
+  const void* at;
+  int64_t bytes;
+  bool is_read, is_written;
+};
+uintptr_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
+std::byte* memory_at(const void* at) { return standins::bytes_at(address(at)); }
+
+struct GivenSpaces {
+  void* on_device;
+  size_t device_bytes;
+  void* on_host;
+  size_t host_bytes;
+};
+
+// What is common to the calls that work, but what runs, which finds its arrays by `memory_at`.
+SolverStatus enqueue(SolverHandle handle, int64_t rows, const Spaces& needed, const GivenSpaces& given,
+                     std::vector<Argument> arguments, int* info, std::function<void()> work) {
   if (const int failure = standins::failure(kStandinFactor); failure != 0)
     return static_cast<SolverStatus>(failure);
   if (!handle->stream || standins::context_of(handle->stream) != handle->context) {
@@ -190,27 +289,25 @@ SolverStatus enqueue(SolverHandle handle, const Problem& p, bool is_eigen, void*
   }
   if (standins::check_uncaptured(handle->stream, "a factorization") != Result::kSuccess)
     return SolverStatus::kInternalError;
-  const auto address = [](const void* at) { return reinterpret_cast<uintptr_t>(at); };
-  const Spaces needed = spaces_of(p, is_eigen);
-  if (device_bytes < needed.device || host_bytes < needed.host || (needed.host > 0 && !on_host))
+  if (given.device_bytes < needed.device || given.host_bytes < needed.host ||
+      (needed.host > 0 && !given.on_host))
     return SolverStatus::kInvalidWorkspace;
-  if (!matrix || !info || !on_device) return SolverStatus::kInvalidValue;
-  if (address(on_device) % kSolverWorkspaceAlignment != 0)
+  if (needed.device > 0 && !given.on_device) return SolverStatus::kInvalidValue;
+  if (address(given.on_device) % kSolverWorkspaceAlignment != 0)
     standins::violation("a work space of cuSOLVER that begins anywhere");
-  std::vector<Touch> touches{
-      {jit::Address(address(matrix)), p.bytes(), Access::kWrite},
-      {jit::Address(address(matrix)), p.bytes(), Access::kRead},
-      {jit::Address(address(info)), 4, Access::kWrite},
-      {jit::Address(address(on_device)), static_cast<int64_t>(needed.device), Access::kScratch}};
-  if (is_eigen)
+  std::vector<Touch> touches;
+  arguments.push_back({info, sizeof *info, false, true});
+  for (const Argument& a : arguments) {
+    if (!a.at) return SolverStatus::kInvalidValue;
+    if (a.is_written) touches.push_back({jit::Address(address(a.at)), a.bytes, Access::kWrite});
+    if (a.is_read) touches.push_back({jit::Address(address(a.at)), a.bytes, Access::kRead});
+  }
+  if (needed.device > 0)
     touches.push_back(
-        {jit::Address(address(values)), p.n * hlo::byte_size(hlo::part_type(p.type)), Access::kWrite});
-  standins::enqueue(handle->stream, {standins::FakeQueues::Kind::kLaunch,
-                                     str_cat("a factorization of ", p.n, " rows"), std::move(touches), [=] {
-                                       work(standins::bytes_at(address(matrix)),
-                                            is_eigen ? standins::bytes_at(address(values)) : nullptr,
-                                            standins::bytes_at(address(info)));
-                                     }});
+        {jit::Address(address(given.on_device)), static_cast<int64_t>(needed.device), Access::kScratch});
+  standins::enqueue(handle->stream,
+                    {standins::FakeQueues::Kind::kLaunch, str_cat("a factorization of ", rows, " rows"),
+                     std::move(touches), std::move(work)});
   return SolverStatus::kSuccess;
 }
 
@@ -246,16 +343,8 @@ SolverStatus cusolverDnXpotrf_bufferSize(SolverHandle handle, SolverParameters p
                                          int64_t stride, MatrixType compute, size_t* device_bytes,
                                          size_t* host_bytes) {
   Problem p{};
-  const SolverStatus status = problem_of(handle, parameters, triangle, n, type, stride,
-                                         type == MatrixType::kC64    ? MatrixType::kF32
-                                         : type == MatrixType::kC128 ? MatrixType::kF64
-                                                                     : type,
-                                         compute, p);
-  if (status != SolverStatus::kSuccess) return status;
-  const Spaces spaces = spaces_of(p, false);
-  *device_bytes = spaces.device;
-  *host_bytes = spaces.host;
-  return status;
+  const SolverStatus status = symmetric_problem_of(handle, parameters, triangle, n, type, stride, compute, p);
+  return status == SolverStatus::kSuccess ? give(spaces_of(p, false), device_bytes, host_bytes) : status;
 }
 
 SolverStatus cusolverDnXpotrf(SolverHandle handle, SolverParameters parameters, SolverTriangle triangle,
@@ -263,14 +352,11 @@ SolverStatus cusolverDnXpotrf(SolverHandle handle, SolverParameters parameters, 
                               void* on_device, size_t device_bytes, void* on_host, size_t host_bytes,
                               int* info) {
   Problem p{};
-  const SolverStatus status = problem_of(handle, parameters, triangle, n, type, stride,
-                                         type == MatrixType::kC64    ? MatrixType::kF32
-                                         : type == MatrixType::kC128 ? MatrixType::kF64
-                                                                     : type,
-                                         compute, p);
+  const SolverStatus status = symmetric_problem_of(handle, parameters, triangle, n, type, stride, compute, p);
   if (status != SolverStatus::kSuccess) return status;
-  return enqueue(handle, p, false, matrix, nullptr, on_device, device_bytes, on_host, host_bytes, info,
-                 [p](std::byte* a, std::byte*, std::byte* i) { cholesky(p, a, i); });
+  return enqueue(handle, n, spaces_of(p, false), {on_device, device_bytes, on_host, host_bytes},
+                 {{matrix, p.bytes(), true, true}}, info,
+                 [=] { cholesky(p, memory_at(matrix), memory_at(info)); });
 }
 
 SolverStatus cusolverDnXsyevd_bufferSize(SolverHandle handle, SolverParameters parameters, SolverVectors,
@@ -278,13 +364,10 @@ SolverStatus cusolverDnXsyevd_bufferSize(SolverHandle handle, SolverParameters p
                                          int64_t stride, MatrixType values_type, const void*,
                                          MatrixType compute, size_t* device_bytes, size_t* host_bytes) {
   Problem p{};
-  const SolverStatus status =
-      problem_of(handle, parameters, triangle, n, type, stride, values_type, compute, p);
+  const SolverStatus status = symmetric_problem_of(handle, parameters, triangle, n, type, stride, compute, p);
   if (status != SolverStatus::kSuccess) return status;
-  const Spaces spaces = spaces_of(p, true);
-  *device_bytes = spaces.device;
-  *host_bytes = spaces.host;
-  return status;
+  if (dtype_of(values_type) != hlo::part_type(p.type)) return SolverStatus::kNotSupported;
+  return give(spaces_of(p, true), device_bytes, host_bytes);
 }
 
 SolverStatus cusolverDnXsyevd(SolverHandle handle, SolverParameters parameters, SolverVectors vectors,
@@ -293,14 +376,53 @@ SolverStatus cusolverDnXsyevd(SolverHandle handle, SolverParameters parameters, 
                               void* on_device, size_t device_bytes, void* on_host, size_t host_bytes,
                               int* info) {
   Problem p{};
-  const SolverStatus status =
-      problem_of(handle, parameters, triangle, n, type, stride, values_type, compute, p);
+  const SolverStatus status = symmetric_problem_of(handle, parameters, triangle, n, type, stride, compute, p);
   if (status != SolverStatus::kSuccess) return status;
-  if (!values) return SolverStatus::kInvalidValue;
-  return enqueue(handle, p, true, matrix, values, on_device, device_bytes, on_host, host_bytes, info,
-                 [p, vectors](std::byte* a, std::byte* w, std::byte* i) {
-                   eigen(p, vectors == SolverVectors::kAll, a, w, i);
-                 });
+  if (dtype_of(values_type) != hlo::part_type(p.type)) return SolverStatus::kNotSupported;
+  return enqueue(
+      handle, n, spaces_of(p, true), {on_device, device_bytes, on_host, host_bytes},
+      {{matrix, p.bytes(), true, true}, {values, n * hlo::byte_size(hlo::part_type(p.type)), false, true}},
+      info, [=] {
+        eigen(p, vectors == SolverVectors::kAll, memory_at(matrix), memory_at(values), memory_at(info));
+      });
+}
+
+SolverStatus cusolverDnXgetrf_bufferSize(SolverHandle handle, SolverParameters parameters, int64_t m,
+                                         int64_t n, MatrixType type, const void*, int64_t stride,
+                                         MatrixType compute, size_t* device_bytes, size_t* host_bytes) {
+  Problem p{};
+  const SolverStatus status = problem_of(handle, parameters, m, n, type, stride, compute, p);
+  return status == SolverStatus::kSuccess ? give(spaces_of(p, false), device_bytes, host_bytes) : status;
+}
+
+SolverStatus cusolverDnXgetrf(SolverHandle handle, SolverParameters parameters, int64_t m, int64_t n,
+                              MatrixType type, void* matrix, int64_t stride, int64_t* pivots,
+                              MatrixType compute, void* on_device, size_t device_bytes, void* on_host,
+                              size_t host_bytes, int* info) {
+  Problem p{};
+  const SolverStatus status = problem_of(handle, parameters, m, n, type, stride, compute, p);
+  if (status != SolverStatus::kSuccess) return status;
+  return enqueue(handle, m, spaces_of(p, false), {on_device, device_bytes, on_host, host_bytes},
+                 {{matrix, p.bytes(), true, true}, {pivots, 8 * std::min(m, n), false, true}}, info,
+                 [=] { lu(p, memory_at(matrix), memory_at(pivots), memory_at(info)); });
+}
+
+SolverStatus cusolverDnXgetrs(SolverHandle handle, SolverParameters parameters, SolverTurn turn, int64_t n,
+                              int64_t columns, MatrixType type, const void* matrix, int64_t stride,
+                              const int64_t* pivots, MatrixType right_type, void* right, int64_t right_stride,
+                              int* info) {
+  Problem p{}, b{};
+  SolverStatus status = problem_of(handle, parameters, n, n, type, stride, type, p);
+  if (status == SolverStatus::kSuccess)
+    status = problem_of(handle, parameters, n, columns, right_type, right_stride, type, b);
+  if (status != SolverStatus::kSuccess) return status;
+  return enqueue(
+      handle, n, {0, 0}, {},
+      {{matrix, p.bytes(), true, false}, {pivots, 8 * n, true, false}, {right, b.bytes(), true, true}}, info,
+      [=] {
+        lu_solve(p, b, turn == SolverTurn::kTransposed, memory_at(matrix), memory_at(pivots),
+                 memory_at(right), memory_at(info));
+      });
 }
 }
 #pragma GCC visibility pop

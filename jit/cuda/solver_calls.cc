@@ -1,0 +1,158 @@
+#include "jit/cuda/solver_calls.h"
+
+#include <algorithm>
+
+#include "hlo/attributes.h"
+
+namespace lamina::jit::cuda {
+namespace {
+
+using hlo::DType;
+using Kind = FactorizationKind;
+
+MatrixType matrix_type(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return MatrixType::kF32;
+    case DType::kC64:
+      return MatrixType::kC64;
+    case DType::kC128:
+      return MatrixType::kC128;
+    default:
+      return MatrixType::kF64;
+  }
+}
+MatrixType matrix_type(const FactorizationForm& form) { return matrix_type(form.compute); }
+MatrixType values_type(const FactorizationForm& form) { return matrix_type(form.values_type); }
+
+// The library's columns are rows here, so that it finds their lower triangle in its upper one.
+constexpr SolverTriangle kRowsLower = SolverTriangle::kUpper;
+
+SolverStatus ask_nothing(const SolverScope&, const FactorizationForm&, SolverSpaces&) {
+  return SolverStatus::kSuccess;
+}
+
+SolverStatus ask_cholesky(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.cholesky_bytes(s.handle, s.parameters, kRowsLower, form.rows, type, nullptr, form.rows,
+                                 type, &spaces.device_bytes, &spaces.host_bytes);
+}
+SolverStatus run_cholesky(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.cholesky(s.handle, s.parameters, kRowsLower, form.rows, type, at.matrix, form.rows, type,
+                           at.on_device, at.spaces.device_bytes, at.on_host, at.spaces.host_bytes, at.info);
+}
+
+SolverVectors vectors_of(const FactorizationForm& form) {
+  return form.kind == Kind::kEigen ? SolverVectors::kAll : SolverVectors::kNone;
+}
+SolverStatus ask_eigen(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.eigen_bytes(s.handle, s.parameters, vectors_of(form), kRowsLower, form.rows, type, nullptr,
+                              form.rows, values_type(form), nullptr, type, &spaces.device_bytes,
+                              &spaces.host_bytes);
+}
+SolverStatus run_eigen(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.eigen(s.handle, s.parameters, vectors_of(form), kRowsLower, form.rows, type, at.matrix,
+                        form.rows, values_type(form), at.values, type, at.on_device, at.spaces.device_bytes,
+                        at.on_host, at.spaces.host_bytes, at.info);
+}
+
+SolverStatus ask_lu(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.lu_bytes(s.handle, s.parameters, form.rows, form.columns, type, nullptr, form.rows, type,
+                           &spaces.device_bytes, &spaces.host_bytes);
+}
+SolverStatus run_lu(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.lu(s.handle, s.parameters, form.rows, form.columns, type, at.matrix, form.rows,
+                     static_cast<int64_t*>(at.values), type, at.on_device, at.spaces.device_bytes, at.on_host,
+                     at.spaces.host_bytes, at.info);
+}
+SolverStatus run_lu_solve(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  const SolverTurn turn = form.kind == Kind::kLuSolveTransposed ? SolverTurn::kTransposed : SolverTurn::kNone;
+  return s.solver.lu_solve(s.handle, s.parameters, turn, form.rows, form.width, type, at.matrix, form.rows,
+                           static_cast<const int64_t*>(at.values), type, at.right, form.rows, at.info);
+}
+SolverStatus run_solve(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const SolverStatus status = run_lu(s, form, at);
+  return status == SolverStatus::kSuccess ? run_lu_solve(s, form, at) : status;
+}
+
+constexpr FactorizationRow kRows[] = {
+    {"lamina.cholesky", Kind::kCholesky, ask_cholesky, run_cholesky},
+    {"lamina.mean_cholesky", Kind::kMeanCholesky, ask_cholesky, run_cholesky},
+    {"lamina.eigh", Kind::kEigen, ask_eigen, run_eigen},
+    {"lamina.eigvalsh", Kind::kEigenvalues, ask_eigen, run_eigen},
+    {"lamina.lu", Kind::kLu, ask_lu, run_lu},
+    {"lamina.solve", Kind::kSolve, ask_lu, run_solve},
+    {"lamina.lu_solve", Kind::kLuSolve, ask_nothing, run_lu_solve},
+    {"lamina.lu_solve_transposed", Kind::kLuSolveTransposed, ask_nothing, run_lu_solve},
+    {"lamina.det", Kind::kDeterminant},
+    {"lamina.slogdet", Kind::kLogDeterminant},
+};
+
+void set_elements(FactorizationForm& form) {
+  form.matrix_elements = form.rows * form.columns;
+  switch (form.kind) {
+    case Kind::kCholesky:
+    case Kind::kMeanCholesky:
+    case Kind::kDeterminant:
+    case Kind::kLogDeterminant:
+      return;
+    case Kind::kEigen:
+    case Kind::kEigenvalues:
+      form.values_elements = form.rows;
+      form.values_type = hlo::part_type(form.compute);
+      return;
+    case Kind::kLu:
+    case Kind::kSolve:
+    case Kind::kLuSolve:
+    case Kind::kLuSolveTransposed:
+      form.values_elements = form.steps();
+      form.values_type = DType::kS64;
+      form.right_elements = form.rows * form.width;
+      return;
+  }
+}
+
+}  // namespace
+
+const FactorizationRow& row_of(FactorizationKind kind) {
+  return *std::ranges::find(kRows, kind, &FactorizationRow::kind);
+}
+
+std::optional<FactorizationForm> factorization_form(const hlo::Node& node) {
+  if (node.op() != hlo::Op::custom_call) return std::nullopt;
+  const std::string& target = node.attrs().string(hlo::Attr::call_target_name);
+  const FactorizationRow* const row = std::ranges::find(kRows, target, &FactorizationRow::target);
+  if (row == std::end(kRows)) return std::nullopt;
+  const hlo::Type &a = *node.operand_type(0), &last = *node.operand_type(node.operands().size() - 1);
+  FactorizationForm form{};
+  form.kind = row->kind;
+  form.type = a.dtype;
+  form.compute = node.numerics() == hlo::Numerics::kFast ? a.dtype
+                 : hlo::is_complex(a.dtype)              ? DType::kC128
+                                                         : DType::kF64;
+  const auto batch = a.dims.size() - 2;
+  form.rows = a.dims[batch];
+  form.columns = a.dims[batch + 1];
+  form.count = 1;
+  for (size_t d = 0; d < batch; ++d) form.count *= node.result_type(0)->dims[d];
+  switch (form.kind) {
+    case Kind::kSolve:
+    case Kind::kLuSolve:
+    case Kind::kLuSolveTransposed:
+      form.width = last.dims.back();
+      break;
+    default:
+      form.width = form.columns;
+  }
+  if (form.rows * form.columns * form.width == 0) form.count = 0;
+  set_elements(form);
+  return form;
+}
+
+}  // namespace lamina::jit::cuda
