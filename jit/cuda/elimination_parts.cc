@@ -82,26 +82,10 @@ Value convert_turned(Builder& b, const Value& x, DType type) {
   return b.convert(hlo::linalg::transposed(b, x), type);
 }
 
-// Flags, and the matrices as the library takes them.
-Array add_operand(FactorizationParts& p) {
-  const FactorizationForm& form = p.form();
-  const Array a = p.operand(0), flags = p.memory(hlo::part_type(form.type), {}),
-              matrices = p.memory(form.compute, {form.columns, form.rows});
-  p.add(
-      {a, p.number(flags.type->dtype, 0)},
-      [](Builder& b, auto x) { return finite_flags(b, x[0], x[1], false); }, flags);
-  p.add(
-      {a, flags},
-      [&](Builder& b, auto x) { return computed(b, hlo::linalg::transposed(b, x[0]), x[1], form); },
-      matrices);
-  p.set_matrices(matrices);
-  return flags;
-}
-
 void add_lu(FactorizationParts& p) {
   const FactorizationForm& form = p.form();
   const int64_t steps = form.steps();
-  const Array flags = add_operand(p), pivots = p.memory(form.values_type, {steps});
+  const Array flags = add_general_operand(p, true), pivots = p.memory(form.values_type, {steps});
   p.set_values(pivots);
   p.add_call();
   p.add(
@@ -131,7 +115,7 @@ void add_lu(FactorizationParts& p) {
 
 void add_solve(FactorizationParts& p) {
   const FactorizationForm& form = p.form();
-  const Array flags = add_operand(p), pivots = p.memory(form.values_type, {form.rows}),
+  const Array flags = add_general_operand(p, true), pivots = p.memory(form.values_type, {form.rows}),
               right = p.memory(form.compute, {form.width, form.rows});
   p.set_values(pivots);
   p.set_right(right);

@@ -35,14 +35,15 @@ class DirectStep final : public Step {
 
 class FactorizationCall final : public LibraryCall {
  public:
-  explicit FactorizationCall(std::shared_ptr<const Factorization> factorization)
-      : factorization_(std::move(factorization)) {}
+  FactorizationCall(std::shared_ptr<const Factorization> factorization, bool last)
+      : factorization_(std::move(factorization)), last_(last) {}
   absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
-    return factorization_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4]});
+    return factorization_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4]}, last_);
   }
 
  private:
   const std::shared_ptr<const Factorization> factorization_;
+  const bool last_;
 };
 
 // [batch..., dims] as [count, dims].
@@ -134,8 +135,8 @@ void FactorizationParts::add(std::initializer_list<Array> from, const Record& re
     status_ = kernel.status();
 }
 
-void FactorizationParts::add_call() {
-  step_->add(std::make_unique<FactorizationCall>(std::move(factorization_)),
+void FactorizationParts::add_call(bool last) {
+  step_->add(std::make_unique<FactorizationCall>(factorization_, last),
              {matrices_.number, values_.number, right_.number, infos_.number, workspace_.number});
 }
 
@@ -165,6 +166,29 @@ Value nan_unless(Builder& b, const Value& is_good, const Value& x) {
 Value computed(Builder& b, const Value& x, const Value& flags, const FactorizationForm& form) {
   const Value is_good = of_each(b, is_flagged_finite(b, flags), x);
   return b.convert(b.select(is_good, x, b.zeros_like(x)), form.compute);
+}
+
+FactorizationParts::Array add_general_operand(FactorizationParts& p, bool transposed) {
+  const FactorizationForm& form = p.form();
+  const int64_t m = form.rows, n = form.columns, each = form.matrix_elements / m;
+  const FactorizationParts::Array a = p.operand(0), flags = p.memory(hlo::part_type(form.type), {}),
+                                  matrices = transposed ? p.memory(form.compute, {each, m})
+                                                        : p.memory(form.compute, {m, n});
+  p.add(
+      {a, p.number(flags.type->dtype, 0)},
+      [](Builder& b, auto x) { return finite_flags(b, x[0], x[1], false); }, flags);
+  p.add(
+      {a, flags},
+      [&](Builder& b, auto x) {
+        const Value whole = transposed ? hlo::linalg::transposed(b, x[0]) : x[0];
+        const Value y = computed(b, whole, x[1], form);
+        if (!transposed || each == n) return y;
+        return b.concatenate(
+            {{y, b.zeros(hlo::array_type_or_die(form.compute, Dims{form.count, each - n, m}))}}, 1);
+      },
+      matrices);
+  p.set_matrices(matrices);
+  return flags;
 }
 
 }  // namespace lamina::jit::cuda

@@ -41,11 +41,11 @@ class FactorizationParts {
   using Record = std::function<hlo::Value(hlo::Builder&, std::span<const hlo::Value>)>;
   // A kernel that makes `to` of the others.
   void add(std::initializer_list<Array> from, const Record& record, Array to);
-  void add_call();
+  void add_call(bool last = false);
   absl::StatusOr<std::unique_ptr<Step>> finish() &&;
 
  private:
-  std::unique_ptr<const Factorization> factorization_;
+  std::shared_ptr<const Factorization> factorization_;
   const FactorizationForm form_;
   const hlo::Node& node_;
   const MakeKernel make_kernel_;
@@ -67,10 +67,14 @@ hlo::Value nan_unless(hlo::Builder& b, const hlo::Value& is_good, const hlo::Val
 hlo::Value computed(hlo::Builder& b, const hlo::Value& x, const hlo::Value& flags,
                     const FactorizationForm& form);
 
+// Flags, which it returns, and the matrices as the library takes them, transposed if they are to be.
+FactorizationParts::Array add_general_operand(FactorizationParts& p, bool transposed);
+
 // --- the parts, by family ---
 
 void add_hermitian_parts(FactorizationParts& p);    // Cholesky factors, eigenvalues
 void add_elimination_parts(FactorizationParts& p);  // LU factors, and what is made of them
+void add_orthogonal_parts(FactorizationParts& p);   // QR factors
 
 }  // namespace lamina::jit::cuda
 

@@ -28,6 +28,10 @@ absl::StatusOr<std::unique_ptr<Step>> make_factorization_step(Factorizations& fa
     case FactorizationKind::kLogDeterminant:
       add_elimination_parts(parts);
       break;
+    case FactorizationKind::kReflections:
+    case FactorizationKind::kQr:
+      add_orthogonal_parts(parts);
+      break;
   }
   return std::move(parts).finish();
 }

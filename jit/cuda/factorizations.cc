@@ -31,8 +31,10 @@ std::string Factorization::describe() const {
   return out;
 }
 
-SolverStatus Factorization::call(const Choice& choice, const Operands& at, void* workspace,
+SolverStatus Factorization::call(const Choice& choice, const Operands& at, bool last, void* workspace,
                                  StreamHandle stream) const {
+  const FactorizationRow& row = row_of(form_.kind);
+  const auto work = last ? row.finish : row.run;
   const SolverScope scope{*solver_, choice.device->handle, choice.device->parameters};
   std::vector<std::byte> on_host(choice.spaces.host_bytes);
   SolverStatus status = solver_->set_stream(scope.handle, stream);
@@ -40,18 +42,17 @@ SolverStatus Factorization::call(const Choice& choice, const Operands& at, void*
     const auto pointer = [&](Address begin, int64_t elements, hlo::DType type) {
       return reinterpret_cast<void*>((begin + i * elements * hlo::byte_size(type)).bits());
     };
-    status = row_of(form_.kind)
-                 .run(scope, form_,
-                      {pointer(at.matrices, form_.matrix_elements, form_.compute),
-                       pointer(at.values, form_.values_elements, form_.values_type),
-                       pointer(at.right, form_.right_elements, form_.compute),
-                       static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host.data(),
-                       choice.spaces});
+    status = work(scope, form_,
+                  {pointer(at.matrices, form_.matrix_elements, form_.compute),
+                   pointer(at.values, form_.values_elements, form_.values_type),
+                   pointer(at.right, form_.right_elements, form_.compute),
+                   static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host.data(),
+                   choice.spaces});
   }
   return status;
 }
 
-absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at) const {
+absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at, bool last) const {
   if (absl::Status s = queue.gpu().health(); !s.ok()) return s;
   const auto choice = std::find_if(choices_.begin(), choices_.end(),
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
@@ -60,7 +61,7 @@ absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at) const 
   return queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock(choice->device->mutex);
     const SolverStatus status =
-        call(*choice, at, workspace_in(at.workspace, kSolverWorkspaceAlignment), stream);
+        call(*choice, at, last, workspace_in(at.workspace, kSolverWorkspaceAlignment), stream);
     if (status == SolverStatus::kSuccess) return absl::OkStatus();
     const std::string why = str_cat(queue.gpu().name(), " failed factoring: ", words(status));
     return status == SolverStatus::kAllocFailed ? absl::ResourceExhaustedError(why)

@@ -35,7 +35,8 @@ class Factorization {
   const FactorizationForm& form() const { return form_; }
   // Of the work space, which begins at any address.
   int64_t workspace_bytes() const;
-  absl::Status enqueue(CudaQueue& queue, const Operands& at) const;
+  // `last`: the second of two calls (FactorizationRow).
+  absl::Status enqueue(CudaQueue& queue, const Operands& at, bool last) const;
   // For people: "cholesky by cuSOLVER 12.0.4 in f64, 3 of 200 rows".
   std::string describe() const;
 
@@ -52,7 +53,8 @@ class Factorization {
     Device* device;  // stays
     SolverSpaces spaces;
   };
-  SolverStatus call(const Choice& choice, const Operands& at, void* workspace, StreamHandle stream) const;
+  SolverStatus call(const Choice& choice, const Operands& at, bool last, void* workspace,
+                    StreamHandle stream) const;
 
   const Solver* solver_ = nullptr;  // stays
   FactorizationForm form_;

@@ -1,6 +1,7 @@
 #include "jit/cuda/solver_calls.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "hlo/attributes.h"
 
@@ -81,6 +82,56 @@ SolverStatus run_solve(const SolverScope& s, const FactorizationForm& form, cons
   return status == SolverStatus::kSuccess ? run_lu_solve(s, form, at) : status;
 }
 
+SolverStatus ask_reflections(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.reflections_bytes(s.handle, s.parameters, form.rows, form.columns, type, nullptr, form.rows,
+                                    type, nullptr, type, &spaces.device_bytes, &spaces.host_bytes);
+}
+SolverStatus run_reflections(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  return s.solver.reflections(s.handle, s.parameters, form.rows, form.columns, type, at.matrix, form.rows,
+                              type, at.values, type, at.on_device, at.spaces.device_bytes, at.on_host,
+                              at.spaces.host_bytes, at.info);
+}
+
+// The columns of Q have no function of 64-bit sizes, nor one for all types.
+struct ColumnCalls {
+  decltype(Solver::f64_columns_elements) ask;
+  decltype(Solver::f64_columns) run;
+};
+ColumnCalls column_calls(const Solver& s, DType type) {
+  switch (type) {
+    case DType::kF32:
+      return {s.f32_columns_elements, s.f32_columns};
+    case DType::kC64:
+      return {s.c64_columns_elements, s.c64_columns};
+    case DType::kC128:
+      return {s.c128_columns_elements, s.c128_columns};
+    default:
+      return {s.f64_columns_elements, s.f64_columns};
+  }
+}
+SolverStatus ask_qr(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  if (form.matrix_elements > std::numeric_limits<int>::max()) return SolverStatus::kInvalidValue;
+  const int m = static_cast<int>(form.rows), n = static_cast<int>(form.width),
+            k = static_cast<int>(form.steps());
+  int elements = 0;
+  SolverStatus status = ask_reflections(s, form, spaces);
+  if (status == SolverStatus::kSuccess)
+    status = column_calls(s.solver, form.compute).ask(s.handle, m, n, k, nullptr, m, nullptr, &elements);
+  spaces.device_bytes = std::max(
+      spaces.device_bytes, static_cast<size_t>(elements) * static_cast<size_t>(hlo::byte_size(form.compute)));
+  return status;
+}
+SolverStatus run_columns(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const int m = static_cast<int>(form.rows), n = static_cast<int>(form.width),
+            k = static_cast<int>(form.steps());
+  const size_t elements = at.spaces.device_bytes / static_cast<size_t>(hlo::byte_size(form.compute));
+  return column_calls(s.solver, form.compute)
+      .run(s.handle, m, n, k, at.matrix, m, at.values, at.on_device,
+           static_cast<int>(std::min<size_t>(elements, std::numeric_limits<int>::max())), at.info);
+}
+
 constexpr FactorizationRow kRows[] = {
     {"lamina.cholesky", Kind::kCholesky, ask_cholesky, run_cholesky},
     {"lamina.mean_cholesky", Kind::kMeanCholesky, ask_cholesky, run_cholesky},
@@ -92,6 +143,8 @@ constexpr FactorizationRow kRows[] = {
     {"lamina.lu_solve_transposed", Kind::kLuSolveTransposed, ask_nothing, run_lu_solve},
     {"lamina.det", Kind::kDeterminant},
     {"lamina.slogdet", Kind::kLogDeterminant},
+    {"lamina.geqrf", Kind::kReflections, ask_reflections, run_reflections},
+    {"lamina.qr", Kind::kQr, ask_qr, run_reflections, run_columns},
 };
 
 void set_elements(FactorizationForm& form) {
@@ -114,6 +167,12 @@ void set_elements(FactorizationForm& form) {
       form.values_elements = form.steps();
       form.values_type = DType::kS64;
       form.right_elements = form.rows * form.width;
+      return;
+    case Kind::kReflections:
+    case Kind::kQr:
+      form.matrix_elements = form.rows * std::max(form.columns, form.width);
+      form.values_elements = form.steps();
+      form.values_type = form.compute;
       return;
   }
 }
@@ -146,6 +205,9 @@ std::optional<FactorizationForm> factorization_form(const hlo::Node& node) {
     case Kind::kLuSolve:
     case Kind::kLuSolveTransposed:
       form.width = last.dims.back();
+      break;
+    case Kind::kQr:
+      form.width = node.result_type(0)->dims.back();
       break;
     default:
       form.width = form.columns;

@@ -25,6 +25,8 @@ enum class FactorizationKind : uint8_t {
   kLuSolveTransposed,
   kDeterminant,
   kLogDeterminant,
+  kReflections,
+  kQr,
 };
 
 // What a node asks for: `count` matrices, or 0 where there is nothing to compute.
@@ -32,11 +34,11 @@ struct FactorizationForm {
   FactorizationKind kind;
   hlo::DType type, compute;  // of elements, and what they are computed in
   int64_t rows, columns, count;
-  int64_t width;  // columns of what is solved for
+  int64_t width;  // columns of what is solved for, or of Q
 
   // What the library works on besides work space: of each matrix so many elements, of these types.
   int64_t matrix_elements, values_elements = 0, right_elements = 0;
-  hlo::DType values_type = hlo::DType::kF64;  // eigenvalues, pivots
+  hlo::DType values_type = hlo::DType::kF64;  // eigenvalues, pivots, scales
 
   int64_t steps() const { return rows < columns ? rows : columns; }
 };
@@ -68,6 +70,9 @@ struct FactorizationRow {
   SolverStatus (*ask)(const SolverScope& scope, const FactorizationForm& form,
                       SolverSpaces& spaces) = nullptr;
   SolverStatus (*run)(const SolverScope& scope, const FactorizationForm& form, const MatrixAt& at) = nullptr;
+  // What follows when kernels have taken what it would write over.
+  SolverStatus (*finish)(const SolverScope& scope, const FactorizationForm& form,
+                         const MatrixAt& at) = nullptr;
 
   // For people: "cholesky".
   std::string_view name() const { return target.substr(target.find('.') + 1); }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <numeric>
 #include <type_traits>
@@ -229,6 +230,52 @@ void lu_solve(const Problem& p, const Problem& right, bool transposed, std::byte
   std::memcpy(info, &kNone, sizeof kNone);
 }
 
+void reflections(const Problem& p, std::byte* matrix, std::byte* scales, std::byte* info) {
+  check_finite(p, matrix);
+  const hlo::Type *const type = p.of({p.m, p.n}), *const of_scales = p.of({std::min(p.m, p.n)});
+  const std::vector<Bytes> found = routine("lamina.geqrf", {type}, {rows_of(p, matrix)}, {type, of_scales});
+  set_rows(p, matrix, found[0]);
+  std::memcpy(scales, found[1].data(), found[1].size());
+  constexpr int32_t kNone = 0;
+  std::memcpy(info, &kNone, sizeof kNone);
+}
+
+using Complex = std::complex<double>;
+Complex complex_at(DType type, const std::byte* number) {
+  const std::array<double, 2> parts = number_at(type, number, 0);
+  return {parts[0], parts[1]};
+}
+void set_complex(DType type, std::byte* number, Complex x) {
+  const double parts[] = {x.real(), x.imag()};
+  for (int64_t p = 0; p < hlo::num_parts(type); ++p) {
+    const auto narrow = static_cast<float>(parts[p]);
+    if (hlo::part_type(type) == DType::kF32)
+      std::memcpy(number + p * 4, &narrow, 4);
+    else
+      std::memcpy(number + p * 8, &parts[p], 8);
+  }
+}
+
+// The product of k reflections 1 - scale v v^H, where v begins with 1 and goes on below the diagonal.
+void columns(const Problem& p, int64_t k, std::byte* matrix, const std::byte* scales, std::byte* info) {
+  std::vector<std::vector<Complex>> q;
+  for (int64_t j = 0; j < p.n; ++j) q.emplace_back(static_cast<size_t>(p.m))[static_cast<size_t>(j)] = 1;
+  for (int64_t r = k; r-- > 0;) {
+    const Complex scale = complex_at(p.type, scales + r * p.width());
+    const auto v = [&](int64_t i) { return i == r ? Complex(1) : complex_at(p.type, p.at(matrix, i, r)); };
+    for (std::vector<Complex>& column : q) {
+      Complex sum = 0;
+      for (int64_t i = r; i < p.m; ++i) sum += std::conj(v(i)) * column[static_cast<size_t>(i)];
+      for (int64_t i = r; i < p.m; ++i) column[static_cast<size_t>(i)] -= scale * sum * v(i);
+    }
+  }
+  for (int64_t j = 0; j < p.n; ++j)
+    for (int64_t i = 0; i < p.m; ++i)
+      set_complex(p.type, p.at(matrix, i, j), q[static_cast<size_t>(j)][static_cast<size_t>(i)]);
+  constexpr int32_t kNone = 0;
+  std::memcpy(info, &kNone, sizeof kNone);
+}
+
 struct Spaces {
   size_t device, host;
 };
@@ -309,6 +356,29 @@ SolverStatus enqueue(SolverHandle handle, int64_t rows, const Spaces& needed, co
                     {standins::FakeQueues::Kind::kLaunch, str_cat("a factorization of ", rows, " rows"),
                      std::move(touches), std::move(work)});
   return SolverStatus::kSuccess;
+}
+
+SolverStatus columns_of(SolverHandle handle, int m, int n, int k, MatrixType type, int stride, Problem& out) {
+  OpaqueSolverParameters none;
+  const SolverStatus status = problem_of(handle, &none, m, n, type, stride, type, out);
+  return status == SolverStatus::kSuccess && (n > m || k > n || k < 0) ? SolverStatus::kInvalidValue : status;
+}
+SolverStatus ask_columns(SolverHandle handle, int m, int n, int k, MatrixType type, int stride,
+                         int* elements) {
+  Problem p{};
+  const SolverStatus status = columns_of(handle, m, n, k, type, stride, p);
+  if (status == SolverStatus::kSuccess) *elements = 3 * n;
+  return status;
+}
+SolverStatus enqueue_columns(SolverHandle handle, int m, int n, int k, MatrixType type, void* matrix,
+                             int stride, const void* scales, void* on_device, int elements, int* info) {
+  Problem p{};
+  const SolverStatus status = columns_of(handle, m, n, k, type, stride, p);
+  if (status != SolverStatus::kSuccess) return status;
+  const auto bytes = [&](int64_t count) { return static_cast<size_t>(count * p.width()); };
+  return enqueue(handle, m, {bytes(int64_t{3} * n), 0}, {on_device, bytes(elements), nullptr, 0},
+                 {{matrix, p.bytes(), true, true}, {scales, k * p.width(), true, false}}, info,
+                 [=] { columns(p, k, memory_at(matrix), memory_at(scales), memory_at(info)); });
 }
 
 }  // namespace
@@ -424,6 +494,45 @@ SolverStatus cusolverDnXgetrs(SolverHandle handle, SolverParameters parameters, 
                  memory_at(right), memory_at(info));
       });
 }
+
+SolverStatus cusolverDnXgeqrf_bufferSize(SolverHandle handle, SolverParameters parameters, int64_t m,
+                                         int64_t n, MatrixType type, const void*, int64_t stride,
+                                         MatrixType scales_type, const void*, MatrixType compute,
+                                         size_t* device_bytes, size_t* host_bytes) {
+  Problem p{};
+  const SolverStatus status = problem_of(handle, parameters, m, n, type, stride, compute, p);
+  if (status != SolverStatus::kSuccess) return status;
+  if (scales_type != type) return SolverStatus::kNotSupported;
+  return give(spaces_of(p, false), device_bytes, host_bytes);
+}
+
+SolverStatus cusolverDnXgeqrf(SolverHandle handle, SolverParameters parameters, int64_t m, int64_t n,
+                              MatrixType type, void* matrix, int64_t stride, MatrixType scales_type,
+                              void* scales, MatrixType compute, void* on_device, size_t device_bytes,
+                              void* on_host, size_t host_bytes, int* info) {
+  Problem p{};
+  const SolverStatus status = problem_of(handle, parameters, m, n, type, stride, compute, p);
+  if (status != SolverStatus::kSuccess) return status;
+  if (scales_type != type) return SolverStatus::kNotSupported;
+  return enqueue(handle, m, spaces_of(p, false), {on_device, device_bytes, on_host, host_bytes},
+                 {{matrix, p.bytes(), true, true}, {scales, std::min(m, n) * p.width(), false, true}}, info,
+                 [=] { reflections(p, memory_at(matrix), memory_at(scales), memory_at(info)); });
+}
+
+#define LAMINA_COLUMNS(symbol, type)                                                                  \
+  SolverStatus symbol##_bufferSize(SolverHandle handle, int m, int n, int k, const void*, int stride, \
+                                   const void*, int* elements) {                                      \
+    return ask_columns(handle, m, n, k, type, stride, elements);                                      \
+  }                                                                                                   \
+  SolverStatus symbol(SolverHandle handle, int m, int n, int k, void* matrix, int stride,             \
+                      const void* scales, void* on_device, int elements, int* info) {                 \
+    return enqueue_columns(handle, m, n, k, type, matrix, stride, scales, on_device, elements, info); \
+  }
+LAMINA_COLUMNS(cusolverDnSorgqr, MatrixType::kF32)
+LAMINA_COLUMNS(cusolverDnDorgqr, MatrixType::kF64)
+LAMINA_COLUMNS(cusolverDnCungqr, MatrixType::kC64)
+LAMINA_COLUMNS(cusolverDnZungqr, MatrixType::kC128)
+#undef LAMINA_COLUMNS
 }
 #pragma GCC visibility pop
 
