@@ -38,7 +38,7 @@ class FactorizationCall final : public LibraryCall {
   FactorizationCall(std::shared_ptr<const Factorization> factorization, bool last)
       : factorization_(std::move(factorization)), last_(last) {}
   absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
-    return factorization_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4]}, last_);
+    return factorization_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4], at[5]}, last_);
   }
 
  private:
@@ -136,8 +136,9 @@ void FactorizationParts::add(std::initializer_list<Array> from, const Record& re
 }
 
 void FactorizationParts::add_call(bool last) {
-  step_->add(std::make_unique<FactorizationCall>(factorization_, last),
-             {matrices_.number, values_.number, right_.number, infos_.number, workspace_.number});
+  step_->add(
+      std::make_unique<FactorizationCall>(factorization_, last),
+      {matrices_.number, values_.number, left_.number, right_.number, infos_.number, workspace_.number});
 }
 
 absl::StatusOr<std::unique_ptr<Step>> FactorizationParts::finish() && {
@@ -158,6 +159,10 @@ Value finite_flags(Builder& b, const Value& x, const Value& zero, bool only_lowe
   return b.reduce(each, hlo::Op::add, zero, Dims{1, 2});
 }
 Value is_flagged_finite(Builder& b, const Value& flags) { return b.compare(flags, flags, "EQ"); }
+
+Value has_factor(Builder& b, const Value& infos, const Value& flags) {
+  return b.and_(b.compare(infos, b.zeros_like(infos), "EQ"), is_flagged_finite(b, flags));
+}
 
 Value nan_unless(Builder& b, const Value& is_good, const Value& x) {
   return b.select(x.rank() > 1 ? of_each(b, is_good, x) : is_good, x, nan_like(b, x));

@@ -34,6 +34,7 @@ class FactorizationParts {
   // What the library works on (FactorizationForm), in dimensions of the caller's.
   void set_matrices(Array a) { matrices_ = a; }
   void set_values(Array a) { values_ = a; }
+  void set_left(Array a) { left_ = a; }
   void set_right(Array a) { right_ = a; }
   Array matrices() const { return matrices_; }
   Array infos() const { return infos_; }
@@ -50,7 +51,7 @@ class FactorizationParts {
   const hlo::Node& node_;
   const MakeKernel make_kernel_;
   std::unique_ptr<PartsStep> step_;
-  Array matrices_, values_, right_, infos_, workspace_;
+  Array matrices_, values_, left_, right_, infos_, workspace_;
   absl::Status status_;
 };
 
@@ -61,6 +62,8 @@ hlo::Value of_each(hlo::Builder& b, const hlo::Value& v, const hlo::Value& like)
 // 0, or NaN where a matrix, or its lower triangle, has a number that is not finite.
 hlo::Value finite_flags(hlo::Builder& b, const hlo::Value& x, const hlo::Value& zero, bool only_lower);
 hlo::Value is_flagged_finite(hlo::Builder& b, const hlo::Value& flags);
+// Whether there was a factor of matrices that are finite.
+hlo::Value has_factor(hlo::Builder& b, const hlo::Value& infos, const hlo::Value& flags);
 // NaN for those matrices, or vectors, that are not good.
 hlo::Value nan_unless(hlo::Builder& b, const hlo::Value& is_good, const hlo::Value& x);
 // 0 in place of matrices that are flagged, in the type that is computed in.
@@ -74,7 +77,7 @@ FactorizationParts::Array add_general_operand(FactorizationParts& p, bool transp
 
 void add_hermitian_parts(FactorizationParts& p);    // Cholesky factors, eigenvalues
 void add_elimination_parts(FactorizationParts& p);  // LU factors, and what is made of them
-void add_orthogonal_parts(FactorizationParts& p);   // QR factors
+void add_orthogonal_parts(FactorizationParts& p);   // QR factors, singular values
 
 }  // namespace lamina::jit::cuda
 

@@ -30,6 +30,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_factorization_step(Factorizations& fa
       break;
     case FactorizationKind::kReflections:
     case FactorizationKind::kQr:
+    case FactorizationKind::kSingular:
+    case FactorizationKind::kSingularValues:
       add_orthogonal_parts(parts);
       break;
   }

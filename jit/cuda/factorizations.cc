@@ -45,6 +45,7 @@ SolverStatus Factorization::call(const Choice& choice, const Operands& at, bool 
     status = work(scope, form_,
                   {pointer(at.matrices, form_.matrix_elements, form_.compute),
                    pointer(at.values, form_.values_elements, form_.values_type),
+                   pointer(at.left, form_.left_elements, form_.compute),
                    pointer(at.right, form_.right_elements, form_.compute),
                    static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host.data(),
                    choice.spaces});

@@ -29,7 +29,7 @@ class Factorization {
  public:
   // The matrices and what else the form has of each; whether there was a factor: 0 if so, s32; work space.
   struct Operands {
-    Address matrices, values, right, infos, workspace;
+    Address matrices, values, left, right, infos, workspace;
   };
 
   const FactorizationForm& form() const { return form_; }

@@ -24,11 +24,6 @@ Value lower_triangle(Builder& b, const Value& x) {
   return hlo::linalg::lower_part(b, b.complex(b.real(x), b.select(is_own, b.zeros_like(im), im)));
 }
 
-// Whether there was a factor.
-Value has_factor(Builder& b, const Value& info, const Value& flags) {
-  return b.and_(b.compare(info, b.zeros_like(info), "EQ"), is_flagged_finite(b, flags));
-}
-
 }  // namespace
 
 void add_hermitian_parts(FactorizationParts& p) {

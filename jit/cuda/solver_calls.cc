@@ -132,6 +132,30 @@ SolverStatus run_columns(const SolverScope& s, const FactorizationForm& form, co
            static_cast<int>(std::min<size_t>(elements, std::numeric_limits<int>::max())), at.info);
 }
 
+// By QR iterations: the polar decomposition (gesvdp) perturbs small singular values, and tells only the host
+// by how much; Jacobi's (gesvdj) has no function for all types. It has fewer columns than rows, or as many.
+signed char left_job(const FactorizationForm& form) {
+  if (form.kind == Kind::kSingularValues) return 'N';
+  return form.width > form.steps() ? 'A' : 'S';
+}
+signed char right_job(const FactorizationForm& form) {
+  return form.kind == Kind::kSingularValues ? 'N' : 'S';
+}
+SolverStatus ask_singular(const SolverScope& s, const FactorizationForm& form, SolverSpaces& spaces) {
+  const MatrixType type = matrix_type(form);
+  const int64_t m = form.longer_side(), n = form.steps();
+  return s.solver.singular_bytes(s.handle, s.parameters, left_job(form), right_job(form), m, n, type, nullptr,
+                                 m, values_type(form), nullptr, type, nullptr, m, type, nullptr, n, type,
+                                 &spaces.device_bytes, &spaces.host_bytes);
+}
+SolverStatus run_singular(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
+  const MatrixType type = matrix_type(form);
+  const int64_t m = form.longer_side(), n = form.steps();
+  return s.solver.singular(s.handle, s.parameters, left_job(form), right_job(form), m, n, type, at.matrix, m,
+                           values_type(form), at.values, type, at.left, m, type, at.right, n, type,
+                           at.on_device, at.spaces.device_bytes, at.on_host, at.spaces.host_bytes, at.info);
+}
+
 constexpr FactorizationRow kRows[] = {
     {"lamina.cholesky", Kind::kCholesky, ask_cholesky, run_cholesky},
     {"lamina.mean_cholesky", Kind::kMeanCholesky, ask_cholesky, run_cholesky},
@@ -145,6 +169,8 @@ constexpr FactorizationRow kRows[] = {
     {"lamina.slogdet", Kind::kLogDeterminant},
     {"lamina.geqrf", Kind::kReflections, ask_reflections, run_reflections},
     {"lamina.qr", Kind::kQr, ask_qr, run_reflections, run_columns},
+    {"lamina.svd", Kind::kSingular, ask_singular, run_singular},
+    {"lamina.svdvals", Kind::kSingularValues, ask_singular, run_singular},
 };
 
 void set_elements(FactorizationForm& form) {
@@ -173,6 +199,14 @@ void set_elements(FactorizationForm& form) {
       form.matrix_elements = form.rows * std::max(form.columns, form.width);
       form.values_elements = form.steps();
       form.values_type = form.compute;
+      return;
+    case Kind::kSingular:
+      form.left_elements = form.longer_side() * form.width;
+      form.right_elements = form.steps() * form.steps();
+      [[fallthrough]];
+    case Kind::kSingularValues:
+      form.values_elements = form.steps();
+      form.values_type = hlo::part_type(form.compute);
       return;
   }
 }
@@ -209,6 +243,12 @@ std::optional<FactorizationForm> factorization_form(const hlo::Node& node) {
     case Kind::kQr:
       form.width = node.result_type(0)->dims.back();
       break;
+    case Kind::kSingular: {
+      const int64_t asked =
+          form.rows < form.columns ? node.result_type(2)->dims[batch] : node.result_type(1)->dims.back();
+      form.width = asked > form.steps() ? form.longer_side() : form.steps();
+      break;
+    }
     default:
       form.width = form.columns;
   }

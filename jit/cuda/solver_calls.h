@@ -27,6 +27,8 @@ enum class FactorizationKind : uint8_t {
   kLogDeterminant,
   kReflections,
   kQr,
+  kSingular,
+  kSingularValues,
 };
 
 // What a node asks for: `count` matrices, or 0 where there is nothing to compute.
@@ -34,13 +36,14 @@ struct FactorizationForm {
   FactorizationKind kind;
   hlo::DType type, compute;  // of elements, and what they are computed in
   int64_t rows, columns, count;
-  int64_t width;  // columns of what is solved for, or of Q
+  int64_t width;  // columns of what is solved for, of Q, or of left vectors as the library has them
 
   // What the library works on besides work space: of each matrix so many elements, of these types.
-  int64_t matrix_elements, values_elements = 0, right_elements = 0;
-  hlo::DType values_type = hlo::DType::kF64;  // eigenvalues, pivots, scales
+  int64_t matrix_elements, values_elements = 0, left_elements = 0, right_elements = 0;
+  hlo::DType values_type = hlo::DType::kF64;  // eigenvalues, pivots, scales, singular values
 
   int64_t steps() const { return rows < columns ? rows : columns; }
+  int64_t longer_side() const { return rows < columns ? columns : rows; }
 };
 // None for a node that is no such factorization.
 std::optional<FactorizationForm> factorization_form(const hlo::Node& node);
@@ -56,7 +59,7 @@ struct SolverSpaces {
 };
 // One matrix, and what belongs to it.
 struct MatrixAt {
-  void *matrix, *values, *right;
+  void *matrix, *values, *left, *right;
   int* info;  // 0 if there was a factor
   void *on_device, *on_host;
   SolverSpaces spaces;

@@ -92,7 +92,7 @@ TEST_CASE("a matrix with a number that is not finite has orthogonal factors of N
   std::vector<double> numbers = numbers_of(*any_array(DType::kF64, {3, 6, 4}));
   numbers[30] = std::numeric_limits<double>::infinity();
   const LiteralPtr a = array_of(DType::kF64, {3, 6, 4}, numbers);
-  for (const std::string name : {"lamina.qr", "lamina.geqrf"}) {
+  for (const std::string name : {"lamina.qr", "lamina.geqrf", "lamina.svd", "lamina.svdvals"}) {
     const OnCuda got = run_on_cuda(routine_program(name, {a}), {a});
     CHECK(got.says("by cuSOLVER"));
     for (const LiteralPtr& result : got.results) {
@@ -104,6 +104,26 @@ TEST_CASE("a matrix with a number that is not finite has orthogonal factors of N
       }
     }
   }
+}
+
+TEST_CASE("singular values of every type and shape are calls of cuSOLVER", "[cuda][cuda_factorizations]") {
+  const CleanStandin clean;
+  for (const DType t : kMatrixTypes)
+    for (const auto& [m, n] : kShapes) {
+      const LiteralPtr a = any_array(t, {3, m, n});
+      for (const bool full : {false, true}) {
+        const OnCuda got = run_on_cuda(routine_program("lamina.svd", {a}, Numerics::kSame, full), {a});
+        INFO(got.steps);
+        CHECK(got.says("svd by cuSOLVER 11.6.2 in f64, 3 of " + std::to_string(m) + " rows"));
+        CHECK_FALSE(got.says("on the host"));
+        const Numbers u(*got.results[1]), v(*got.results[2]);
+        CHECK(distance(u, numbers_of(*got.results[0]), v, Numbers(*a), 3, std::min(m, n)) <= tolerance(t));
+        CHECK(skew(u, 3, true) <= tolerance(t));
+        CHECK(skew(v, 3, false) <= tolerance(t));
+      }
+      CHECK(has(check_near_on_cuda(routine_program("lamina.svdvals", {a}), {a}, tolerance(t)),
+                "svdvals by cuSOLVER 11.6.2 in f64, 3 of "));
+    }
 }
 
 }  // namespace lamina::testing

@@ -379,6 +379,36 @@ def test_systems_and_determinants_by_a_library(cuda_standin):
 
 
 @pytest.mark.machine_code
+def test_orthogonal_factors_by_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        a = rng.normal(size=(2, 9, 6)) + 1j * rng.normal(size=(2, 9, 6))
+
+        def there(f, x):
+            out = lm.tree.tree_leaves(lm.jit(f)(lm.device_put(x, "cuda:0")))
+            steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+            assert "by cuSOLVER 11.6.2 in f64, 2 of" in steps and "on the host" not in steps, steps
+            return [np.asarray(x) for x in out]
+
+        for x in (a, a.real, a.swapaxes(1, 2), a.real.swapaxes(1, 2)):
+            q, r = there(lnp.linalg.qr, x)
+            np.testing.assert_allclose(q @ r, x, atol=1e-12)
+            for full in (False, True):
+                u, s, v = there(lambda m: lnp.linalg.svd(m, full_matrices=full), x)
+                np.testing.assert_allclose(s, np.linalg.svd(x)[1], rtol=1e-12)
+                np.testing.assert_allclose(u[:, :, :6] * s[:, None] @ v[:, :6], x, atol=1e-12)
+                assert u.shape == np.linalg.svd(x, full)[0].shape and v.shape == np.linalg.svd(x, full)[2].shape
+            (s,) = there(lambda m: lnp.linalg.svd(m, compute_uv=False), x)
+            np.testing.assert_allclose(s, np.linalg.svd(x)[1], rtol=1e-12)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
+@pytest.mark.machine_code
 def test_factorizations_without_a_library(cuda_standin):
     program = """
         import lamina as lm

@@ -276,6 +276,26 @@ void columns(const Problem& p, int64_t k, std::byte* matrix, const std::byte* sc
   std::memcpy(info, &kNone, sizeof kNone);
 }
 
+void singular(const Problem& p, const Problem& left, const Problem& right, bool has_vectors,
+              std::byte* matrix, std::byte* values, std::byte* u, std::byte* v, std::byte* info) {
+  check_finite(p, matrix);
+  const hlo::Type* const type = p.of({p.m, p.n});
+  const hlo::Type* const of_values = hlo::array_type_or_die(hlo::part_type(p.type), Dims{p.n});
+  const Bytes rows = rows_of(p, matrix);
+  lose(p, matrix);
+  const std::vector<Bytes> found =
+      has_vectors ? routine("lamina.svd", {type}, {rows},
+                            {of_values, p.of({left.m, left.n}), p.of({right.m, right.n})})
+                  : routine("lamina.svdvals", {type}, {rows}, {of_values});
+  std::memcpy(values, found[0].data(), found[0].size());
+  if (has_vectors) {
+    set_rows(left, u, found[1]);
+    set_rows(right, v, found[2]);
+  }
+  constexpr int32_t kNone = 0;
+  std::memcpy(info, &kNone, sizeof kNone);
+}
+
 struct Spaces {
   size_t device, host;
 };
@@ -355,6 +375,21 @@ SolverStatus enqueue(SolverHandle handle, int64_t rows, const Spaces& needed, co
   standins::enqueue(handle->stream,
                     {standins::FakeQueues::Kind::kLaunch, str_cat("a factorization of ", rows, " rows"),
                      std::move(touches), std::move(work)});
+  return SolverStatus::kSuccess;
+}
+
+SolverStatus singular_problem_of(SolverHandle handle, SolverParameters parameters, signed char left_job,
+                                 signed char right_job, MatrixType values_type, int64_t left_stride,
+                                 int64_t right_stride, int64_t m, int64_t n, MatrixType type, int64_t stride,
+                                 MatrixType compute, Problem& p, Problem& left, Problem& right) {
+  const SolverStatus status = problem_of(handle, parameters, m, n, type, stride, compute, p);
+  if (status != SolverStatus::kSuccess) return status;
+  const bool has_vectors = left_job != 'N';
+  if (m < n || has_vectors != (right_job != 'N')) return SolverStatus::kInvalidValue;
+  if (has_vectors && (left_stride < m || right_stride < n)) return SolverStatus::kInvalidValue;
+  if (dtype_of(values_type) != hlo::part_type(p.type)) return SolverStatus::kNotSupported;
+  left = {p.type, m, left_job == 'A' ? m : n, left_stride};
+  right = {p.type, n, n, right_stride};
   return SolverStatus::kSuccess;
 }
 
@@ -517,6 +552,46 @@ SolverStatus cusolverDnXgeqrf(SolverHandle handle, SolverParameters parameters, 
   return enqueue(handle, m, spaces_of(p, false), {on_device, device_bytes, on_host, host_bytes},
                  {{matrix, p.bytes(), true, true}, {scales, std::min(m, n) * p.width(), false, true}}, info,
                  [=] { reflections(p, memory_at(matrix), memory_at(scales), memory_at(info)); });
+}
+
+SolverStatus cusolverDnXgesvd_bufferSize(SolverHandle handle, SolverParameters parameters,
+                                         signed char left_job, signed char right_job, int64_t m, int64_t n,
+                                         MatrixType type, const void*, int64_t stride, MatrixType values_type,
+                                         const void*, MatrixType, const void*, int64_t left_stride,
+                                         MatrixType, const void*, int64_t right_stride, MatrixType compute,
+                                         size_t* device_bytes, size_t* host_bytes) {
+  Problem p{}, left{}, right{};
+  const SolverStatus status =
+      singular_problem_of(handle, parameters, left_job, right_job, values_type, left_stride, right_stride, m,
+                          n, type, stride, compute, p, left, right);
+  return status == SolverStatus::kSuccess ? give(spaces_of(p, true), device_bytes, host_bytes) : status;
+}
+
+SolverStatus cusolverDnXgesvd(SolverHandle handle, SolverParameters parameters, signed char left_job,
+                              signed char right_job, int64_t m, int64_t n, MatrixType type, void* matrix,
+                              int64_t stride, MatrixType values_type, void* values, MatrixType left_type,
+                              void* u, int64_t left_stride, MatrixType right_type, void* v,
+                              int64_t right_stride, MatrixType compute, void* on_device, size_t device_bytes,
+                              void* on_host, size_t host_bytes, int* info) {
+  Problem p{}, left{}, right{};
+  const SolverStatus status =
+      singular_problem_of(handle, parameters, left_job, right_job, values_type, left_stride, right_stride, m,
+                          n, type, stride, compute, p, left, right);
+  if (status != SolverStatus::kSuccess) return status;
+  if (left_type != type || right_type != type) return SolverStatus::kNotSupported;
+  const bool has_vectors = left_job != 'N';
+  std::vector<Argument> arguments{{matrix, p.bytes(), true, true},
+                                  {values, n * hlo::byte_size(hlo::part_type(p.type)), false, true}};
+  if (has_vectors) {
+    arguments.push_back({u, left.bytes(), false, true});
+    arguments.push_back({v, right.bytes(), false, true});
+  }
+  return enqueue(handle, m, spaces_of(p, true), {on_device, device_bytes, on_host, host_bytes},
+                 std::move(arguments), info, [=] {
+                   singular(p, left, right, has_vectors, memory_at(matrix), memory_at(values),
+                            has_vectors ? memory_at(u) : nullptr, has_vectors ? memory_at(v) : nullptr,
+                            memory_at(info));
+                 });
 }
 
 #define LAMINA_COLUMNS(symbol, type)                                                                  \
