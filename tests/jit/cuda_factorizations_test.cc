@@ -248,6 +248,26 @@ TEST_CASE("planted: what cuSOLVER refuses", "[cuda][cuda_factorizations][planted
   REQUIRE(stream.takes(none->written()).ok());
   factor(none->address(), space->address(), bytes);
   CHECK(standin_found("numbers that are not finite"));
+
+  size_t on_host = 0;
+  const auto ask_singular = [&](int64_t m, int64_t n, signed char left, signed char right) {
+    return within([&](StreamHandle) {
+      return solver->singular_bytes(handle, parameters, left, right, m, n, type, nullptr, m, type, nullptr,
+                                    type, nullptr, m, type, nullptr, n, type, &bytes, &on_host);
+    });
+  };
+  CHECK(ask_singular(8, 6, 'A', 'S') == SolverStatus::kSuccess);
+  CHECK(ask_singular(6, 8, 'S', 'S') == SolverStatus::kInvalidValue);
+  CHECK(ask_singular(8, 6, 'S', 'N') == SolverStatus::kInvalidValue);
+  int elements = 0;
+  const auto ask_columns = [&](int m, int n, int k) {
+    return within([&](StreamHandle) {
+      return solver->f64_columns_elements(handle, m, n, k, nullptr, m, nullptr, &elements);
+    });
+  };
+  CHECK(ask_columns(8, 6, 5) == SolverStatus::kSuccess);
+  CHECK(ask_columns(6, 8, 5) == SolverStatus::kInvalidValue);
+  CHECK(ask_columns(8, 5, 6) == SolverStatus::kInvalidValue);
 }
 
 // It does not start without a driver.

@@ -1,7 +1,8 @@
 // The stand-in for cuSOLVER, on the memory and streams of that for the driver. It refuses what the library's
 // documentation says is refused, of what is used here: matrices whose columns overlap, types that do not go
-// together, work spaces that are too small. Violations are what the library leaves open: factorizations on no
-// stream, or one that is captured, of numbers that are not finite, with a work space that begins anywhere.
+// together, work spaces that are too small, more columns than rows where there may not be. Violations are
+// what the library leaves open: factorizations on no stream, or one that is captured, of numbers that are not
+// finite, with a work space that begins anywhere; solutions with pivots that name no row.
 //
 // Matrices are factored as by the CPU, in the type that is asked for, so that its bits show. Of a matrix
 // without a factor, and where only values are asked for, the numbers are lost.
