@@ -243,6 +243,7 @@ def test_what_does_not_fit_raises():
         (lambda: ff.fft(x, norm="odd"), ValueError, "norm"),
         (lambda: ff.fft(x, axis=2), ValueError, "axis"),
         (lambda: ff.fftn(x, (1, 2, 3), (0, 1)), ValueError, "axes"),
+        (lambda: ff.fftn(lnp.ones(5), (3, 5)), ValueError, "fftn: 2 sizes for 1 dimensions"),
         (lambda: ff.rfft(x + 1j), TypeError, "real"),
         (lambda: ff.fft(lnp.zeros((3, 0))), ValueError, "at least 1"),
         (lambda: ff.fft(1.0), ValueError, "dimension"),

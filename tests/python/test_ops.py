@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -102,6 +104,22 @@ def test_complex_numbers_are_ordered_as_in_numpy(name):
         np.testing.assert_array_equal(np.asarray(g(lnp.array(x)[:, None], lnp.array(x))), want)
     np.testing.assert_array_equal(np.asarray(f(lnp.array(x), 0.0)), beside_numbers[0])
     np.testing.assert_array_equal(np.asarray(f(1j, lnp.array(x))), beside_numbers[1])
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "nanargmax", "nanargmin"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_positions_of_extreme_complex_numbers_are_those_of_numpy(name, dtype):
+    draws = np.random.default_rng(0)
+    for shape in [(1,), (7,), (3, 4), (2, 3, 40)]:
+        for special in [None, np.nan, complex(0, np.nan), -np.inf, complex(0, np.inf)]:
+            x = (draws.integers(-2, 3, shape) + 1j * draws.integers(-2, 3, shape)).astype(dtype)
+            if special is not None and not (name.startswith("nan") and np.isnan(special)):
+                x[draws.random(shape) < 0.2] += special
+            for axis in (None, *range(len(shape))):
+                want = getattr(np, name)(x, axis=axis)
+                f = functools.partial(getattr(lnp, name), axis=axis)
+                np.testing.assert_array_equal(np.asarray(f(x)), want)
+                np.testing.assert_array_equal(np.asarray(lm.jit(f)(x)), want)
 
 
 def _products_of_others(data, ids, count, mode):

@@ -121,8 +121,11 @@ def test_convolutions_refuse():
         signal.convolve(lnp.ones(3), lnp.ones(2), "circular")
     with pytest.raises(ValueError, match="as large as the other"):
         signal.convolve(lnp.ones((3, 2)), lnp.ones((2, 3)), "valid")
-    with pytest.raises(ValueError, match="2-d"):
-        signal.convolve2d(lnp.ones(3), lnp.ones(2))
+    for planes in (signal.convolve2d, signal.correlate2d):
+        for mode in ("full", "same", "valid"):
+            for n in (2, 4):
+                with pytest.raises(ValueError, match=f"{planes.__name__} takes 2-d"):
+                    planes(lnp.ones(3), lnp.ones(n), mode)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

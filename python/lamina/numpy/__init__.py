@@ -21,6 +21,7 @@ from lamina.numpy._linear import *  # noqa: F403
 from lamina.numpy._namespace import *  # noqa: F403
 from lamina.numpy._padding import *  # noqa: F403
 from lamina.numpy._polynomials import *  # noqa: F403
+from lamina.numpy._positions import *  # noqa: F403
 from lamina.numpy._quantiles import *  # noqa: F403
 from lamina.numpy._reductions import *  # noqa: F403
 from lamina.numpy._sets import *  # noqa: F403

@@ -8,7 +8,6 @@ added up in float32.
 from __future__ import annotations
 
 import builtins
-import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -25,13 +24,11 @@ from lamina.numpy._common import (
     broadcast_shapes,
     canonical_axes,
     canonical_axis,
-    compare,
     ew,
     full_of,
     highest,
     in_type,
     inexact,
-    iota,
     items_of,
     keep,
     lowest,
@@ -313,66 +310,6 @@ def average(
     return (r, total) if returned else r
 
 
-# --- positions of extrema ---
-
-
-@functools.cache
-def _arg_region(dtype: str, index: str, largest: bool) -> Any:
-    def body(p: list[Tensor]) -> list[Tensor]:
-        a, i, b, j = p
-        better = compare(b, a, "GT" if largest else "LT")
-        same = compare(b, a, "EQ")
-        if dtypes.TABLE[dtype].kind == "f":
-            a_nan, b_nan = compare(a, a, "NE"), compare(b, b, "NE")
-            better = ew("or", better, ew("and", b_nan, ew("not", a_nan)))
-            same = ew("or", same, ew("and", a_nan, b_nan))
-        take = ew("or", better, ew("and", same, compare(j, i, "LT")))
-        return [op("select", [take, b, a]), op("select", [take, j, i])]
-
-    return _core.region(body, [(dtype, [], False), (index, [], False)] * 2)
-
-
-def _arg_extremum(a: Any, axis: Any, keepdims: bool, largest: bool) -> Tensor:
-    x = to_tensor(a)
-    if x.dtype.kind == "c":
-        raise TypeError(f"{'argmax' if largest else 'argmin'} is not defined for complex elements")
-    shape = x.shape
-    if axis is None:
-        x, d = reshape(x, (x.size,)), 0
-    else:
-        d = canonical_axis(axis, x.ndim)
-    if x.shape[d] == 0:
-        raise ValueError(f"{'argmax' if largest else 'argmin'} of no elements (shape {shape}) does not exist")
-    if x.dtype.kind == "b":
-        x = astype(x, "uint8")
-    x = op("stop_gradient", [_core.set_weak(x, False)])
-    dtype, index = x.dtype.name, "int32" if x.shape[d] < 2**31 else "int64"
-    inits = [scalar((lowest if largest else highest)(dtype), dtype), scalar(highest(index), index)]
-    out = _core.op(
-        "reduce",
-        [x, iota(index, x.shape, d), *inits],
-        dimensions=[d],
-        body=_arg_region(dtype, index, largest),
-    )[1]
-    if keepdims:
-        out = reshape(
-            out, [1] * len(shape) if axis is None else [1 if i == d else n for i, n in enumerate(shape)]
-        )
-    return out
-
-
-def argmax(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
-    """The first position of the largest element (NaN counts as largest), int32. ValueError for none."""
-    return _arg_extremum(a, axis, keepdims, True)
-
-
-def argmin(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
-    """The first position of the smallest element (a NaN counts as smallest), int32. ValueError for no
-    elements.
-    """
-    return _arg_extremum(a, axis, keepdims, False)
-
-
 # --- without NaN ---
 
 
@@ -485,23 +422,6 @@ def nanstd(
 ) -> Tensor:
     """The square root of `nanvar`."""
     return ew("sqrt", nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
-
-
-def _all_nan_refused(x: Tensor, axis: Any, name: str) -> None:
-    if x.size and _core.forceable(x) and bool(any(all(e.isnan(x), axis))):
-        raise ValueError(f"{name}: a slice of shape {x.shape} holds NaN only")
-
-
-def nanargmax(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
-    """`argmax` of the elements that are not NaN. ValueError, where values are known, if all are."""
-    _all_nan_refused(to_tensor(a), axis, "nanargmax")
-    return argmax(_no_nan(a, lowest(to_tensor(a).dtype)), axis, keepdims=keepdims)
-
-
-def nanargmin(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
-    """`argmin` of the elements that are not NaN. ValueError, where values are known, if all are."""
-    _all_nan_refused(to_tensor(a), axis, "nanargmin")
-    return argmin(_no_nan(a, highest(to_tensor(a).dtype)), axis, keepdims=keepdims)
 
 
 # --- cumulative ---
@@ -761,8 +681,6 @@ __all__ = [
     "amax",
     "amin",
     "any",
-    "argmax",
-    "argmin",
     "average",
     "corrcoef",
     "count_nonzero",
@@ -777,8 +695,6 @@ __all__ = [
     "max",
     "mean",
     "min",
-    "nanargmax",
-    "nanargmin",
     "nancumprod",
     "nancumsum",
     "nanmax",

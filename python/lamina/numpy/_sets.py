@@ -26,8 +26,9 @@ from lamina.numpy._common import (
     select,
     with_values,
 )
+from lamina.numpy._positions import argmax
 from lamina.numpy._reductions import any as any_of
-from lamina.numpy._reductions import argmax, cumsum
+from lamina.numpy._reductions import cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
 from lamina.numpy._sorting import _sorted, argsort, lexsort, nonzero, searchsorted, sort
 

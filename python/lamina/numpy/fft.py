@@ -102,6 +102,8 @@ def _along_many(
 ) -> Tensor:
     if axes is None:
         ndim = to_tensor(a).ndim
+        if s is not None and len(s) > ndim:
+            raise ValueError(f"{what}: {len(s)} sizes for {ndim} dimensions")
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
     return _transform(what, kind, a, s, list(axes), norm)
 

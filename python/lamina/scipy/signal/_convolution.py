@@ -157,7 +157,7 @@ def correlate2d(
 ) -> Tensor:
     """`correlate` of 2-d arrays, with borders as in `convolve2d`."""
     a, b = _operands(in1, in2, mode, "correlate2d")
-    if mode == "valid" and not _covers(a, b, (0, 1), "correlate2d"):
+    if mode == "valid" and a.ndim == b.ndim == 2 and not _covers(a, b, (0, 1), "correlate2d"):
         return lnp.flip(lnp.conj(correlate2d(b, a, mode, boundary, fillvalue)))
     turned = lnp.flip(lnp.conj(b))
     out = _planes(a, turned, mode, boundary, fillvalue, "correlate2d")
