@@ -124,14 +124,14 @@ def print(
 
     >>> lm.debug.print("loss {} after {n} steps", loss, n=n)
     """
-    write = functools.partial(_print, not skip_format_check)
+    write = functools.partial(_print, not skip_format_check, builtins.print)
     if fmt is None:
         return _later("print", write, args, kwargs)
     write(fmt, *args, **kwargs)
     return None
 
 
-def _print(check: bool, fmt: str, /, *args: Any, **kwargs: Any) -> None:
+def _print(check: bool, write: Callable[[str], Any], fmt: str, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print needs a format string first, not {fmt!r:.60}")
     if check:
@@ -143,6 +143,6 @@ def _print(check: bool, fmt: str, /, *args: Any, **kwargs: Any) -> None:
     def show(*given: Any, **named: Any) -> None:
         with np.printoptions(**options) if np else contextlib.nullcontext():
             text = _format.vformat(fmt, given, named)
-        builtins.print(text)
+        write(text)
 
     _record(show, args, kwargs)

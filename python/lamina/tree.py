@@ -135,7 +135,7 @@ def register(
     children (`GetAttrKey("w")`, ...); they are numbered without it. Raises ValueError if the class is registered
     already.
     """
-    if cls in _registry or cls in _PLAIN:
+    if cls in _registry or cls in _PLAIN or cls in (tuple, list, dict, type(None)):
         raise ValueError(f"{cls.__name__} is registered already")
     _registry[cls] = (flatten, unflatten)
     if keys is not None:

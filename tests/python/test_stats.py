@@ -175,6 +175,36 @@ def test_ranks_beside_nan_are_nan():
         stats.rankdata(x, nan_policy="omit")
 
 
+_SHAPES = {
+    "beta": (1.5, 2.5),
+    "gamma": (2.5,),
+    "chi2": (3.0,),
+    "t": (4.0,),
+    "pareto": (2.0,),
+    "gennorm": (1.5,),
+}
+_SHAPES |= {"truncnorm": (-1.0, 2.0), "poisson": (2.5,)}
+_SHAPES |= dict.fromkeys(
+    ("norm", "expon", "cauchy", "laplace", "logistic", "gumbel_l", "gumbel_r", "uniform"), ()
+)
+
+
+@pytest.mark.parametrize("name", _SHAPES)
+@pytest.mark.parametrize("tail", ["logcdf", "logsf"])
+def test_logarithms_of_probabilities_beside_one_keep_their_digits(name, tail):
+    fixed = getattr(reference, name)(*_SHAPES[name])
+    x = np.unique(fixed.ppf([1e-12, 1e-6, 0.01, 0.3, 0.5, 0.51, 0.9, 0.999, 1 - 1e-6, 1 - 1e-9]))
+    x = x.astype(np.float32)
+    x = x[np.isfinite(getattr(fixed, tail)(x.astype(np.float64)))]
+    got = getattr(getattr(stats, name), tail)(x, *map(np.float32, _SHAPES[name]))
+    np.testing.assert_allclose(got.numpy(), getattr(fixed, tail)(x.astype(np.float64)), rtol=2e-4)
+
+
+def test_sem_of_an_axis_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+        stats.sem(lnp.ones(3), axis=2)
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_mode_and_sem(axis, keepdims):

@@ -37,6 +37,9 @@ def test_classes_become_containers():
         "[<flat index 0>]",
         "[<flat index 1>][0]",
     ]
+    for built_in in (list, tuple, dict, type(None)):
+        with pytest.raises(ValueError, match=f"{built_in.__name__} is registered already"):
+            tree_util.register_pytree_node(built_in, lambda x: ((), None), lambda *_: None)
     with pytest.raises(ValueError, match="registered already"):
         tree_util.register_pytree_node_class(cls)
 

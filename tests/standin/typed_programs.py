@@ -2,8 +2,10 @@
 
 import collections
 import functools
+import logging
 
 import jax
+import jax.dlpack
 import jax.flatten_util
 import jax.numpy as jnp
 import jax.scipy.special
@@ -556,3 +558,29 @@ def types_of_running_sums():
         out += [x.cumsum(1), x.cumprod(1, None), x.cumsum(1, "int32"), jnp.cumsum(x, dtype="float32")]
     out.append(jnp.cumsum(jnp.array([100, 100], "int8")))
     return [[str(x.dtype), x] for x in out]
+
+
+def metadata_of_nodes():
+    trees = [{"b": 1, "a": (2, None)}, (1,), [], None, 3, collections.OrderedDict(z=1, a=2)]
+    return [str(jax.tree.structure(t).node_data()) for t in trees]
+
+
+def types_that_yield():
+    args = [(1.0,), (1, 2.0), (jnp.ones(2), 1.0), (jnp.asarray(1.0),), (np.float32(1), 2), ("int8", 1)]
+    told = [jax.dtypes.result_type(*a, return_weak_type_flag=True) for a in args]
+    exchanged = [jax.dlpack.is_supported_dtype(t) for t in (bool, "bfloat16", "complex64", "int4", "U3")]
+    return [[[str(t), weak] for t, weak in told], exchanged]
+
+
+def lines_that_are_logged():
+    logger, lines = logging.getLogger("jax._src.debugging"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append([record.levelname, record.getMessage()])
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    jax.jit(lambda x: jax.debug.log("x is {} of {n}", x, n=3))(jnp.arange(2))
+    jax.effects_barrier()
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+    return [lines, raises(lambda: jax.debug.log("x", 1.0), ValueError)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import enum
+import functools
+import logging
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -192,6 +195,41 @@ def itemsize_bits(dtype: Any) -> int:
         if name in ("int2", "uint2", "int4", "uint4")
         else 8 * np.dtype(name).itemsize
     )
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The type of an operation on the arguments; with the flag, and whether it yields to others."""
+    found = sys.modules["jax.numpy"].result_type(*args)
+    if not return_weak_type_flag:
+        return found
+    return found, all(lm.numpy._dtypes._type_of(x)[1] and not isinstance(x, np.generic) for x in args)
+
+
+# --- jax.dlpack ---
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of this element type cross DLPack. TypeError for None."""
+    if dtype is None:
+        raise TypeError("Expected a string or dtype-like object; got dtype=None")
+    return np.dtype(dtype).name in _EXCHANGED
+
+
+_EXCHANGED = {f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)} | {
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bool")
+}
+
+# --- jax.debug ---
+
+_logger = logging.getLogger("jax._src.debugging")
+
+
+def log(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
+    """`debug.print` to the log."""
+    options = {k: kwargs.pop(k) for k in ("partitioned", "skip_format_check") if k in kwargs}
+    if fmt is None:
+        return functools.partial(log, ordered=ordered, **options)
+    return lm.debug._print(not options.get("skip_format_check"), _logger.info, fmt, *args, **kwargs)
 
 
 # --- modules of hints ---

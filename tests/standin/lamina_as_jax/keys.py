@@ -344,7 +344,14 @@ def _walk(
     return visit()
 
 
+def _node_data(treedef: TreeDef) -> tuple[type, Any] | None:
+    """The outermost container's class and metadata; None for a leaf."""
+    kind, data, _ = treedef.nodes[0]
+    return None if kind is None else (kind, list(data) if kind is dict else data)
+
+
 TreeDef.walk = _walk
+TreeDef.node_data = _node_data
 
 
 def tree_names(module: Any) -> dict[str, Any]:

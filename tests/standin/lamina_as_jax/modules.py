@@ -327,6 +327,7 @@ def _types() -> None:
         "TypePromotionError": messages.TypePromotionError,
         "extended": keys.extended,
         "itemsize_bits": extras.itemsize_bits,
+        "result_type": extras.result_type,
         "prng_key": keys.prng_key,
         "scalar_type_of": scalars.python_type,
     }
@@ -377,7 +378,13 @@ def _types() -> None:
             "CompilerOptions": dict[str, Any],
         },
     )
-    _put("jax.dlpack", own={"from_dlpack": types64.wrapped(lnp.from_dlpack)})
+    _put(
+        "jax.dlpack",
+        own={
+            "from_dlpack": types64.wrapped(lnp.from_dlpack),
+            "is_supported_dtype": extras.is_supported_dtype,
+        },
+    )
 
 
 def _functions() -> None:
@@ -393,7 +400,7 @@ def _functions() -> None:
     _put("jax.custom_batching", [lm.custom_batching], {"custom_vmap": adapters.custom_vmap}, wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
-    own = {"ref": {"AbstractRef": avals.AbstractRef}, "debug": adapters.DEBUG}
+    own = {"ref": {"AbstractRef": avals.AbstractRef}, "debug": {**adapters.DEBUG, "log": extras.log}}
     for name in ("jax.debug", "jax.image", "jax.ref"):
         sources = _maybe(name.replace("jax", "lamina", 1))
         if sources:

@@ -138,15 +138,21 @@ class _Distribution:
         """The logarithm of cdf."""
         if "logcdf" in self._functions:
             return self._values("logcdf", args, kwargs)
-        return _log(self.cdf(*args, **kwargs))
+        return self._log_of(self.cdf, self.sf, args, kwargs)
 
     def logsf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The logarithm of sf."""
-        return (
-            self._values("logsf", args, kwargs)
-            if "logsf" in self._functions
-            else _log(self.sf(*args, **kwargs))
-        )
+        if "logsf" in self._functions:
+            return self._values("logsf", args, kwargs)
+        return self._log_of(self.sf, self.cdf, args, kwargs)
+
+    def _log_of(self, f: Any, rest: Any, args: Any, kwargs: Any) -> Tensor:
+        """The logarithm of a probability f, from the `rest` to 1, where that is known by itself, beside 1."""
+        p = f(*args, **kwargs)
+        if "sf" not in self._functions:
+            return _log(p)
+        near = compare(p, 0.5, "GT")
+        return select(near, _log1p(-safe(rest(*args, **kwargs), near, 0.5)), _log(p))
 
 
 class Continuous(_Distribution):
@@ -267,6 +273,7 @@ uniform = Continuous(
     "uniform",
     lambda z: _inside(_probability(z), z, lambda v: v * 0.0, 0.5, -math.inf),
     cdf=lambda z: ew("clamp", number(0, z), z, number(1, z)),
+    logsf=lambda z: _log1p(-ew("clamp", number(0, z), z, number(1, z))),
     ppf=lambda q: q,
 )
 expon = Continuous(
@@ -462,6 +469,8 @@ truncnorm = Continuous(
     ),
     cdf=lambda z, a, b: _exp(_truncated(z, a, b)),
     logcdf=lambda z, a, b: _truncated(z, a, b),
+    sf=lambda z, a, b: _exp(_truncated(-z, -b, -a)),
+    logsf=lambda z, a, b: _truncated(-z, -b, -a),
     domain=lambda a, b: compare(a, b, "LT"),
 )
 

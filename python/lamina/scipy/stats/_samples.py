@@ -112,5 +112,5 @@ def sem(
     if nan_policy == "omit":
         count = lnp.sum(~lnp.isnan(t), axis, keepdims=keepdims)
         return lnp.nanstd(t, axis, ddof=ddof, keepdims=keepdims) / lnp.sqrt(lnp.astype(count, t.dtype))
-    size = t.size if axis is None else t.shape[axis]
+    size = t.size if axis is None else t.shape[canonical_axis(axis, t.ndim)]
     return lnp.std(t, axis, ddof=ddof, keepdims=keepdims) / math.sqrt(size)
