@@ -454,6 +454,18 @@ def test_grids_may_fall():
             np.testing.assert_allclose(mine(values, between), theirs(between), rtol=1e-14)
 
 
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("fill", [None, np.nan, -1.0])
+def test_values_between_grid_points_at_nan_are_nan(method, fill):
+    grid = (np.arange(4.0), np.arange(3.0) ** 2)
+    values = np.random.default_rng(0).normal(size=(4, 3, 2))
+    x = np.array([[np.nan, 1.0], [1.2, np.nan], [np.nan, 9.0], [0.5, 1.2], [9.0, 1.0]])
+    options = {"method": method, "bounds_error": False, "fill_value": fill}
+    want = scipy.interpolate.RegularGridInterpolator(grid, values, **options)(x)
+    got = lm.jit(lambda x: interpolate.RegularGridInterpolator(grid, values, **options)(x))(x)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+
+
 def test_the_nearest_point_itself_is_no_distance_away():
     points = RNG.normal(size=(3, 2))
     slopes = lm.grad(lambda x, p: cluster.vq.vq(x, p)[1].sum(), (0, 1))(points, points)

@@ -200,6 +200,11 @@ def test_logarithms_of_probabilities_beside_one_keep_their_digits(name, tail):
     np.testing.assert_allclose(got.numpy(), getattr(fixed, tail)(x.astype(np.float64)), rtol=2e-4)
 
 
+def test_complex_numbers_are_refused_by_the_name_of_the_distribution():
+    with pytest.raises(TypeError, match=r"^norm is not defined for complex64 elements"):
+        stats.norm.logpdf(np.ones(2, np.complex64))
+
+
 def test_sem_of_an_axis_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="axis 2 is out of bounds"):
         stats.sem(lnp.ones(3), axis=2)

@@ -92,9 +92,11 @@ class RegularGridInterpolator:
             value = self.values[tuple(i for i, _ in corner)]
             value = value * (weight[(..., *rest)] if isinstance(weight, Tensor) else weight)
             total = value if total is None else total + value
-        if self.fill_value is None:
-            return total
-        return lnp.where(outside[(..., *rest)], self.fill_value, total)
+        if self.fill_value is not None:
+            total = lnp.where(outside[(..., *rest)], self.fill_value, total)
+        if x.dtype.kind == "f":  # what is NaN is neither near a place nor outside
+            total = lnp.where(lnp.any(lnp.isnan(x), -1)[(..., *rest)], math.nan, total)
+        return total
 
 
 __getattr__ = _missing.attributes("lamina.scipy.interpolate")

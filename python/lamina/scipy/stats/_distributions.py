@@ -83,6 +83,7 @@ class _Distribution:
         def run(*given: Tensor) -> Tensor:
             return self._where_valid(f(*given), given)
 
+        run.__name__ = self.__name__  # what errors say
         return in_float64(run)(*bound.arguments.values())
 
     def _where_valid(self, value: Tensor, given: tuple[Tensor, ...]) -> Tensor:
