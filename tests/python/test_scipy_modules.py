@@ -547,3 +547,7 @@ def test_what_is_no_operator_is_refused():
     for solve in (sparse_linalg.cg, sparse_linalg.gmres, sparse_linalg.bicgstab):
         with pytest.raises(TypeError, match="a square matrix or a function that applies one, not str"):
             solve("A", np.ones(2))
+        with pytest.raises(ValueError, match="A gives 2 elements for 3"):
+            solve(lambda v: v[:2], np.ones(3))
+        with pytest.raises(ValueError, match="M gives 4 elements for 3"):
+            solve(lambda v: 2 * v, np.ones(3), M=lambda v: lnp.append(v, 1.0))

@@ -8,6 +8,7 @@ import jax
 import jax.dlpack
 import jax.flatten_util
 import jax.numpy as jnp
+import jax.scipy.interpolate
 import jax.scipy.special
 import numpy as np
 from jax import lax
@@ -584,3 +585,10 @@ def lines_that_are_logged():
     logger.removeHandler(handler)
     logger.setLevel(level)
     return [lines, raises(lambda: jax.debug.log("x", 1.0), ValueError)]
+
+
+def values_at_one_point_of_a_grid():
+    grid = (jnp.arange(3.0), jnp.arange(2.0))
+    f = jax.scipy.interpolate.RegularGridInterpolator(grid, jnp.arange(6.0).reshape(3, 2), bounds_error=False)
+    out = [f(jnp.array([0.5, 0.25])), jax.vmap(f)(jnp.array([[0.5, 0.25], [1.5, 1.0]]))]
+    return [[list(x.shape), x] for x in out]

@@ -407,8 +407,10 @@ class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*map(types64.argument, args), **{k: types64.argument(v) for k, v in kwargs.items()})
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return wrapped(super().__call__)(*args, **kwargs)
+    def __call__(self, xi: Any, *args: Any, **kwargs: Any) -> Any:
+        """One point of several dimensions gives one value, [1, ...], where Lamina's has no such dimension."""
+        one = not isinstance(xi, tuple) and len(self.grid) > 1 and lm.numpy.ndim(xi) == 1
+        return wrapped(super().__call__)(lm.numpy.asarray(xi)[None] if one else xi, *args, **kwargs)
 
 
 def register_containers() -> None:

@@ -29,7 +29,16 @@ _Map = Callable[[Tensor], Tensor]
 def _linear_map(A: Any, unravel: Callable[[Tensor], Any], what: str) -> _Map:
     """`A` as a function of one flat array."""
     if callable(A):
-        return lambda v: ravel_pytree(A(unravel(v)))[0]
+
+        def apply(v: Tensor) -> Tensor:
+            out = ravel_pytree(A(unravel(v)))[0]
+            if out.shape != v.shape:
+                raise ValueError(
+                    f"{what} gives {out.size} elements for {v.size}; it maps arrays like b to such arrays"
+                )
+            return out
+
+        return apply
     if len(getattr(A, "shape", ())) != 2 or A.shape[0] != A.shape[1]:
         shaped = hasattr(A, "shape")
         given, error = (f"shape {A.shape}", ValueError) if shaped else (type(A).__name__, TypeError)
