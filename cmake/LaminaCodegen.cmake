@@ -7,7 +7,7 @@ if(LAMINA_LLVM)
   if(llvm_sources)
     find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
     # Nothing is resolved from the loading program, so what both sides use is compiled into both.
-    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/choice.cc jit/kernel/grid.cc jit/kernel/grid_chain.cc
+    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/choice.cc jit/kernel/grid.cc jit/kernel/grid_chain.cc jit/kernel/grid_held.cc
       jit/kernel/grid_sort.cc jit/kernel/grid_tiles.cc
       jit/kernel/kernel.cc jit/kernel/parse.cc jit/kernel/schedule.cc jit/kernel/verify.cc)
     list(TRANSFORM kernel_sources PREPEND ${CMAKE_SOURCE_DIR}/)

@@ -1,5 +1,5 @@
 // Kernels of a chain in one entry: the code of each, for the rows of this block, stands behind that of the
-// one before, and threads meet in between.
+// one before, and threads meet in between; or, of rows that are held, the code of all for one line.
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jit/codegen/grid_reduce.h"
+#include "jit/kernel/grid_held.h"
 
 namespace lamina::jit::codegen {
 
@@ -39,6 +40,9 @@ llvm::Error emit_grid_chain(std::span<const GridPart> chain, llvm::Module& modul
   types.insert(types.end(), {s64, s64});
   llvm::Function* entry = make_entry(parts[0]->f, module, kGridChain, types);
   Value *rows = entry->getArg(entry->arg_size() - 2), *block_rows = entry->getArg(entry->arg_size() - 1);
+  const bool holds = holds_rows(chain);
+  const size_t says_lines = line_kernel(chain);
+  Value *lines_begin = nullptr, *lines_end = nullptr;
   unsigned at = 0;
   llvm::BasicBlock* before = nullptr;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -54,12 +58,21 @@ llvm::Error emit_grid_chain(std::span<const GridPart> chain, llvm::Module& modul
     Value* units = entry->getArg(at++);
     Value* first = b.CreateMul(c.rows.block(), block_rows);
     Value* last = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateAdd(first, block_rows), rows);
-    emit_part(c, b.CreateMul(first, units), b.CreateMul(last, units));
-    if (p + 1 < parts.size())
-      c.rows.barrier();
-    else
-      c.leave();
+    if (holds) {
+      if (p == says_lines) lines_begin = b.CreateMul(first, units);
+      if (p == says_lines) lines_end = b.CreateMul(last, units);
+    } else {
+      emit_part(c, b.CreateMul(first, units), b.CreateMul(last, units));
+      if (p + 1 < parts.size()) c.rows.barrier();
+    }
     before = b.GetInsertBlock();
+  }
+  if (holds) {
+    parts[0]->f.builder().SetInsertPoint(before);
+    emit_held_lines(chain, parts, lines_begin, lines_end);
+    parts[0]->leave();
+  } else {
+    parts.back()->leave();
   }
   return llvm::Error::success();
 }

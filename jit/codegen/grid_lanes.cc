@@ -38,7 +38,8 @@ GridLanes::GridLanes(const LoopKernel& kernel, FunctionBuilder& f, bool chained,
       prim_(f.prims()),
       variance_(kernel),
       one_store_(!chained && stores_once(kernel)),
-      exact_(exact) {}
+      exact_(exact),
+      held_(kernel.accesses.size()) {}
 
 // ---- addresses
 
@@ -115,8 +116,11 @@ Value* GridLanes::load(Row& row, uint32_t access, Value* index, Value* predicate
   const DType t = type_of(access);
   if (making_ && making_->row == &row && !predicate && !making_->loaded[access].empty())
     return prim_.from_memory(making_->loaded[access][making_->number], t, 1);
+  Value** const held = predicate ? nullptr : held_[access].value;
+  if (held && *held) return prim_.from_memory(*held, t, 1);
   Value* loaded = load_one(prim_.memory_type(t, 1), element_address(row, access, index), predicate,
                            is_constant(kernel_.accesses[access].buffer));
+  if (held) *held = loaded;
   return prim_.from_memory(loaded, t, 1);
 }
 
@@ -137,6 +141,11 @@ void GridLanes::store(Row& row, uint32_t access, Value* value, Value* index, uns
     Values& stored = making_->stored[access];
     stored.resize(making_->part.lanes * making_->part.starts.size(), nullptr);
     stored[making_->number] = value;
+    return;
+  }
+  if (Held& held = held_[access]; held.value) {
+    *held.value = value;
+    held.address = element_address(row, access, index);
     return;
   }
   const auto store = [&] {
@@ -301,6 +310,44 @@ void GridLanes::fetch(std::span<Making> lines, const std::vector<Group>& groups,
           line.loaded[access].push_back(one(*line.row, access, i));
 }
 
+// ---- what is held
+
+Value* GridLanes::held_address(uint32_t access, Value* index) {
+  return b_.CreateGEP(prim_.memory_type(type_of(access), 1), held_[access].elements, index);
+}
+
+// Also past the end of the row: each thread reads what it has written.
+void GridLanes::take_held(Making& making) {
+  for (size_t i = 0; i < making.row->section->size(); ++i) {
+    const KernelInstr& instr = (*making.row->section)[i];
+    const auto access = static_cast<uint32_t>(instr.imm);
+    if (instr.op != KernelOp::kLoad || instr.predicated || !skips_memory(access)) continue;
+    Values& loaded = making.loaded[access];
+    if (!loaded.empty()) continue;
+    for (Value* start : making.part.starts) {
+      const Values made =
+          load_vector(type_of(access), held_address(access, start), making.part.lanes, /*constant=*/false);
+      loaded.insert(loaded.end(), made.begin(), made.end());
+    }
+  }
+}
+
+void GridLanes::keep_held(Making& making) {
+  const auto keep = [&](uint32_t access, const Values& values) {
+    const auto lanes = static_cast<int64_t>(making.part.lanes);
+    for (size_t j = 0; j < making.part.starts.size(); ++j) {
+      const auto first = values.begin() + static_cast<int64_t>(j) * lanes;
+      store_vector(type_of(access), held_address(access, making.part.starts[j]),
+                   Values(first, first + lanes));
+    }
+  };
+  for (uint32_t access = 0; access < held_.size(); ++access) {
+    if (!held_[access].elements) continue;
+    if (!making.stored[access].empty()) keep(access, making.stored[access]);
+    if (held_[access].memory && !making.loaded[access].empty()) keep(access, making.loaded[access]);
+  }
+}
+
 void GridLanes::write(Row& row, const Part& part, const Group& group, Value* fast) {
   const DType t = type_of(group[0]);
   const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
@@ -362,7 +409,7 @@ std::vector<GridLanes::Group> GridLanes::fetched(const Row& row, const std::vect
   for (size_t i = 0; i < row.section->size(); ++i) {
     const KernelInstr& instr = (*row.section)[i];
     const auto access = static_cast<uint32_t>(instr.imm);
-    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i] &&
+    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i] && !skips_memory(access) &&
         std::find(given.begin(), given.end(), access) == given.end())
       loads.push_back(access);
   }
@@ -372,7 +419,8 @@ std::vector<GridLanes::Group> GridLanes::fetched(const Row& row, const std::vect
 GridLanes::Making GridLanes::begin(Row& row, const Part& part, const std::vector<Store>& stores,
                                    const std::vector<uint32_t>& given) {
   std::vector<uint32_t> stored;
-  for (const Store& s : stores) stored.push_back(s.access);
+  for (const Store& s : stores)
+    if (!skips_memory(s.access)) stored.push_back(s.access);
   const std::vector<Group> read = fetched(row, given);
   Making making = this->making(row, part);
   making.written = side_by_side(kernel_, stored, row.dim);
@@ -380,6 +428,7 @@ GridLanes::Making GridLanes::begin(Row& row, const Part& part, const std::vector
   moved.insert(moved.end(), making.written.begin(), making.written.end());
   making.fast = is_fast({&making, 1}, moved);
   fetch({&making, 1}, read, making.fast);
+  take_held(making);
   return making;
 }
 
@@ -401,6 +450,7 @@ void GridLanes::finish(Making& making, const Body& body) {
     const Only only(*this, may_pass(part) ? b_.CreateICmpSLT(index, part.end) : nullptr);
     body(clamped(part, index), i);
   }
+  keep_held(making);
   for (const Group& group : making.written) write(*making.row, part, group, making.fast);
   making_ = nullptr;
 }

@@ -70,6 +70,19 @@ class GridLanes : public LaneOps {
                const std::vector<uint32_t>& given);
   void finish(Making& making, const Body& body);
 
+  // What threads hold of an access from one kernel of a chain to the next (jit/kernel/grid_held.h): elements
+  // of a line, where they begin in shared memory, with room for whole parts; or one value for the line, of
+  // memory's type. The access reaches memory too if `memory`; of a value that is stored, others do that, at
+  // the address that is put there.
+  struct Held {
+    llvm::Value* elements = nullptr;
+    llvm::Value** value = nullptr;
+    bool memory = true;
+    llvm::Value* address = nullptr;
+  };
+  void hold(uint32_t access, Held held) { held_[access] = held; }
+  const Held& held(uint32_t access) const { return held_[access]; }
+
   // Whether what a load gives of a buffer stays as it is.
   bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
   // Of memory's types, side by side at a multiple of their size together (at most 16 bytes of it).
@@ -105,6 +118,11 @@ class GridLanes : public LaneOps {
   std::vector<Group> fetched(const Row& row, const std::vector<uint32_t>& given) const;
   Making making(Row& row, const Part& part) const;
   void write(Row& row, const Part& part, const Group& group, llvm::Value* fast);
+  // Loads of what is held, and holding what has been loaded.
+  void take_held(Making& making);
+  void keep_held(Making& making);
+  bool skips_memory(uint32_t access) const { return held_[access].elements && !held_[access].memory; }
+  llvm::Value* held_address(uint32_t access, llvm::Value* index);
 
   const LoopKernel& kernel_;
   llvm::IRBuilder<>& b_;
@@ -112,6 +130,7 @@ class GridLanes : public LaneOps {
   Variance variance_;
   const bool one_store_;  // what is read and not written does not change until it was used
   const bool exact_;
+  std::vector<Held> held_;  // by access
   llvm::Value* stop_ = nullptr;
   Making* making_ = nullptr;
 };

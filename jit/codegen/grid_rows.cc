@@ -26,11 +26,19 @@ Value* GridRows::thread() { return special(llvm::Intrinsic::nvvm_read_ptx_sreg_t
 Value* GridRows::barrier() { return b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::nvvm_barrier0, {}); }
 
 Value* GridRows::from_thread(Value* value, DType t, int64_t distance, int64_t together) {
+  return shuffled(value, t, llvm::Intrinsic::nvvm_shfl_sync_down_i32, distance, together);
+}
+
+Value* GridRows::from_first_thread(Value* value, DType t, int64_t together) {
+  return shuffled(value, t, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, 0, together);
+}
+
+Value* GridRows::shuffled(Value* value, DType t, unsigned intrinsic, int64_t operand, int64_t together) {
   // Halves of a warp shuffle among themselves as what `shfl` calls a segment of 16.
   constexpr uint32_t kAllThreads = ~uint32_t{0}, kHalfWarpSegments = 0x101f, kWarpSegments = 0x1f;
   const auto move = [&](Value* word) {
-    return b_.CreateIntrinsic(b_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
-                              {b_.getInt32(kAllThreads), word, b_.getInt32(static_cast<uint32_t>(distance)),
+    return b_.CreateIntrinsic(b_.getInt32Ty(), intrinsic,
+                              {b_.getInt32(kAllThreads), word, b_.getInt32(static_cast<uint32_t>(operand)),
                                b_.getInt32(together == kWarp ? kWarpSegments : kHalfWarpSegments)});
   };
   const unsigned bits = value->getType()->getPrimitiveSizeInBits();

@@ -21,6 +21,8 @@ class GridRows {
   // The value, of type t, of the thread `distance` further on among `together`, half a warp of threads or a
   // whole one, all of which come by.
   llvm::Value* from_thread(llvm::Value* value, DType t, int64_t distance, int64_t together);
+  // That of the first of `together` threads.
+  llvm::Value* from_first_thread(llvm::Value* value, DType t, int64_t together);
 
   // The part of a row that is this thread's, by the schedule of elements.
   struct Mine {
@@ -45,6 +47,7 @@ class GridRows {
 
  private:
   llvm::Value* special(unsigned id);
+  llvm::Value* shuffled(llvm::Value* value, DType t, unsigned intrinsic, int64_t operand, int64_t together);
 
   const LoopKernel& kernel_;
   FunctionBuilder& f_;

@@ -135,6 +135,8 @@ llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& sched
     return refusal(absl::InvalidArgumentError("a schedule of sorts for another kernel, or the reverse"));
   if (kernel.before)
     if (absl::Status status = takes_sort(kernel, schedule); !status.ok()) return refusal(status);
+  if (schedule.form == GridForm::kHeld)
+    return refusal(absl::InvalidArgumentError("a schedule of chains for a kernel by itself"));
   const bool tiles = schedule.form == GridForm::kTiles;
   if (tiles)
     if (absl::Status status = takes_tiles(kernel, schedule); !status.ok()) return refusal(status);

@@ -8,8 +8,10 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/Error.h>
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "jit/codegen/function.h"
 #include "jit/codegen/grid_lanes.h"
@@ -66,6 +68,11 @@ void emit_element_units(GridParts& parts, llvm::Value* begin, llvm::Value* end);
 // The entry of a chain (jit/kernel/grid_chain.h), whose schedules `check_chain` takes.
 llvm::Error emit_grid_chain(std::span<const GridPart> chain, llvm::Module& module,
                             const FunctionBuilder::Attributes& attributes);
+
+// The same where its rows are held (jit/kernel/grid_held.h), in the function that all parts have entered one
+// after the other: the lines [begin, end).
+void emit_held_lines(std::span<const GridPart> chain, std::vector<std::unique_ptr<GridParts>>& parts,
+                     llvm::Value* begin, llvm::Value* end);
 
 // Unimplemented kernels and schedules of other kernels are refused in words.
 llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,

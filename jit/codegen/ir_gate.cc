@@ -79,6 +79,7 @@ constexpr llvm::Intrinsic::ID kIntrinsics[] = {
     llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
     llvm::Intrinsic::nvvm_barrier0,
     llvm::Intrinsic::nvvm_shfl_sync_down_i32,
+    llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
 };
 
 template <class List, class T>

@@ -7,6 +7,7 @@
 #include "hlo/strings.h"
 #include "jit/cuda/launch.h"
 #include "jit/kernel/grid_chain.h"
+#include "jit/kernel/grid_held.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -17,11 +18,11 @@ constexpr size_t kMostInstructions = 1000;
 class ChainStep final : public QueueStep {
  public:
   ChainStep(CudaKernels& kernels, AlignedKernel kernel, std::span<const ChainedLaunch> launches,
-            const ChainPlan& plan, int64_t rows, int64_t work)
+            int64_t blocks, int64_t block_rows, int64_t rows, int64_t work)
       : QueueStep(kernels),
         kernel_(std::move(kernel)),
         line_(launches[0].line),
-        blocks_(plan.blocks),
+        blocks_(blocks),
         work_(work) {
     for (const ChainedLaunch& l : launches) {
       for (int place : l.places) {
@@ -32,8 +33,8 @@ class ChainStep final : public QueueStep {
       values_.push_back(static_cast<uint64_t>(chain_units(*l.kernel, l.args, rows)));
     }
     values_.push_back(static_cast<uint64_t>(rows));
-    values_.push_back(static_cast<uint64_t>(plan.block_rows));
-    what_ = str_cat(launches.size(), " loops over ", rows, " rows, ", plan.block_rows, " at a time");
+    values_.push_back(static_cast<uint64_t>(block_rows));
+    what_ = str_cat(launches.size(), " loops over ", rows, " rows, ", block_rows, " at a time");
   }
 
   absl::Status enqueue_on(CudaQueue& queue, const Frame& frame) const override {
@@ -57,7 +58,10 @@ class ChainStep final : public QueueStep {
   int64_t work() const override { return work_; }
   std::vector<const KernelText*> kernels() const override { return {&kernel_.kernel->text()}; }
   std::string describe() const override { return what_; }
-  void place(const Placing&) override {}  // its steps have been
+  // Where its steps have not been.
+  void place(const Placing& placing) override {
+    for (auto& [at, place] : addresses_) place = placing.of_slot[place];
+  }
 
  private:
   const AlignedKernel kernel_;
@@ -66,6 +70,25 @@ class ChainStep final : public QueueStep {
   std::vector<uint64_t> values_;                   // of parameters, but for addresses
   std::vector<std::pair<size_t, int>> addresses_;  // which parameters they are, and their places
   std::string what_;
+};
+
+// Steps that may become one launch.
+struct Launches {
+  explicit Launches(std::span<const Step* const> steps) {
+    for (const Step* step : steps) {
+      const ChainedLaunch& l = all.emplace_back(chained(*step));
+      parameters += l.kernel->buffers.size() + l.kernel->num_args + 1;
+      instructions += l.kernel->body.size() + l.kernel->epilogue.size();
+      work += step->work();
+    }
+  }
+  bool fit_one_kernel() const {
+    return parameters * sizeof(int64_t) <= kMostGridParameters && instructions <= kMostInstructions;
+  }
+
+  std::vector<ChainedLaunch> all;
+  size_t parameters = 2, instructions = 0;
+  int64_t work = 0;
 };
 
 // Of an executable, which keeps them.
@@ -113,27 +136,47 @@ class StepsInTurn final : public QueueStep {
 
 std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability,
                                             std::span<const Step* const> steps, int64_t rows, int64_t block) {
-  std::vector<ChainedLaunch> launches;
-  std::vector<ChainedKernel> chain;
-  size_t parameters = 2, instructions = 0;
-  int64_t work = 0;
-  for (const Step* step : steps) {
-    const ChainedLaunch& l = launches.emplace_back(chained(*step));
-    chain.push_back({l.kernel, l.args});
-    parameters += l.kernel->buffers.size() + l.kernel->num_args + 1;
-    instructions += l.kernel->body.size() + l.kernel->epilogue.size();
-    work += step->work();
-  }
-  if (parameters * sizeof(int64_t) <= kMostGridParameters && instructions <= kMostInstructions) {
+  const Launches launches(steps);
+  if (launches.fit_one_kernel()) {
+    std::vector<ChainedKernel> chain;
+    for (const ChainedLaunch& l : launches.all) chain.push_back({l.kernel, l.args});
     const ChainPlan plan = chain_plan(chain, rows, block);
     std::vector<GridPart> parts;
     for (size_t i = 0; i < chain.size(); ++i) parts.push_back({*chain[i].kernel, plan.schedules[i]});
     absl::StatusOr<AlignedKernel> kernel =
         kernels.get_aligned(std::move(parts), capability, CudaKernels::Code::kNow);
     if (kernel.ok())
-      return std::make_unique<ChainStep>(kernels, *std::move(kernel), launches, plan, rows, work);
+      return std::make_unique<ChainStep>(kernels, *std::move(kernel), launches.all, plan.blocks,
+                                         plan.block_rows, rows, launches.work);
   }
   return std::make_unique<StepsInTurn>(kernels, steps);
+}
+
+Target::HeldRows make_held_step(CudaKernels& kernels, int capability, std::span<const Step* const> steps,
+                                int64_t rows, std::span<const int> of_slot, const std::vector<bool>& inner) {
+  const auto refused = [](const auto& why) {
+    return Target::HeldRows{nullptr, {}, str_cat("each step reads its rows anew: ", why)};
+  };
+  const Launches launches(steps);
+  if (!launches.fit_one_kernel()) return refused("they have more code or parameters than one kernel should");
+  std::vector<std::vector<int>> places;
+  std::vector<PlacedKernel> chain;
+  for (const ChainedLaunch& l : launches.all) {
+    std::vector<int>& own = places.emplace_back();
+    for (int slot : l.places) own.push_back(of_slot[static_cast<size_t>(slot)]);
+    chain.push_back({l.kernel, l.args, own});
+  }
+  absl::StatusOr<HeldPlan> plan = held_plan(chain, rows, inner);
+  if (!plan.ok()) return refused(plan.status().message());
+  const int64_t threads = held_threads(plan->parts[line_kernel(plan->parts)].schedule);
+  absl::StatusOr<AlignedKernel> kernel =
+      kernels.get_aligned(std::move(plan->parts), capability, CudaKernels::Code::kNow);
+  if (!kernel.ok()) return refused(kernel.status().message());
+  return {
+      std::make_unique<ChainStep>(kernels, *std::move(kernel), launches.all, plan->blocks, plan->block_rows,
+                                  rows, launches.work),
+      std::move(plan->unwritten),
+      str_cat(plan->reads_once ? "each row" : "what is made of each row", " held by ", threads, " threads")};
 }
 
 }  // namespace lamina::jit::cuda

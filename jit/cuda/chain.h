@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "jit/cuda/kernels.h"
 #include "jit/program/step.h"
+#include "jit/program/target.h"
 
 namespace lamina::jit::cuda {
 
@@ -14,6 +16,9 @@ namespace lamina::jit::cuda {
 // code can be made, run one after the other.
 std::unique_ptr<const Step> make_chain_step(CudaKernels& kernels, int capability,
                                             std::span<const Step* const> steps, int64_t rows, int64_t block);
+// As Target::hold_rows (jit/kernel/grid_held.h).
+Target::HeldRows make_held_step(CudaKernels& kernels, int capability, std::span<const Step* const> steps,
+                                int64_t rows, std::span<const int> of_slot, const std::vector<bool>& inner);
 
 }  // namespace lamina::jit::cuda
 

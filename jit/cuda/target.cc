@@ -103,6 +103,11 @@ std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const> steps
   return make_chain_step(kernels_, capability_, steps, rows, block);
 }
 
+Target::HeldRows CudaTarget::hold_rows(std::span<const Step* const> steps, int64_t rows,
+                                       std::span<const int> of_slot, const std::vector<bool>& inner) const {
+  return make_held_step(kernels_, capability_, steps, rows, of_slot, inner);
+}
+
 Target::Batch CudaTarget::batch(std::span<const Step* const> steps) const { return make_graph_step(steps); }
 
 absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {

@@ -43,6 +43,8 @@ class CudaTarget final : public Target {
                                               const SlotOf& slot_of) const override;
   std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                     int64_t block) const override;
+  HeldRows hold_rows(std::span<const Step* const> steps, int64_t rows, std::span<const int> of_slot,
+                     const std::vector<bool>& inner) const override;
   Batch batch(std::span<const Step* const> steps) const override;
   absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
   absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;

@@ -1,5 +1,7 @@
 #include "jit/kernel/grid.h"
 
+#include <absl/strings/ascii.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 
@@ -42,7 +44,10 @@ constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
                                    {GridForm::kColumns, "columns"},
                                    {GridForm::kColumnChunks, "column_chunks"},
                                    {GridForm::kSort, "sort"},
-                                   {GridForm::kMerges, "merges"}};
+                                   {GridForm::kMerges, "merges"},
+                                   {GridForm::kHeld, "held"}};
+
+constexpr std::string_view kRoom = " room=";
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -129,14 +134,18 @@ bool starts_aligned(const LoopKernel& kernel, std::span<const int64_t> args, int
 // As GridSchedule::exact says.
 bool is_exact(const LoopKernel& kernel, const GridSchedule& s, std::span<const int64_t> args) {
   const Extents extents(kernel, args);
-  const bool along =
-      s.form == GridForm::kHalfWarp || s.form == GridForm::kBlocks || s.form == GridForm::kChunks;
+  const bool holds = s.form == GridForm::kHeld;
+  const bool along = s.form == GridForm::kHalfWarp || s.form == GridForm::kBlocks ||
+                     s.form == GridForm::kChunks || (holds && kernel.has_reduction);
   if (kernel.parallel_rank == 0 && !along) return false;
-  if (!kernel.repeats.empty() || kernel.reduce_rank > 1 || (!along && s.form != GridForm::kElements))
+  if (!kernel.repeats.empty() || kernel.reduce_rank > 1 ||
+      (!along && !holds && s.form != GridForm::kElements))
     return false;
   const int dim = along ? kernel.parallel_rank : kernel.parallel_rank - 1;
   const int64_t row = along ? extents.reduced : extents.inner;
-  const int64_t multiple = along ? tree_lanes(kernel) : s.lanes * s.vectors * (s.vectors > 1 ? kWarp : 1);
+  const int64_t multiple = holds   ? kGridThreads / s.rows * s.lanes * s.vectors
+                           : along ? tree_lanes(kernel)
+                                   : s.lanes * s.vectors * (s.vectors > 1 ? kWarp : 1);
   const auto begins = [&](const Access& a) {
     return known_step(a, dim) <= 0 || a.offset_slot < 0 ||
            args[static_cast<size_t>(a.offset_slot)] % (known_step(a, dim) * s.lanes) == 0;
@@ -302,16 +311,21 @@ std::string to_string(const GridSchedule& schedule) {
     if (f.form == schedule.form) name = f.name;
   return absl::StrCat("schedule grid form=", view(name), " lanes=", schedule.lanes,
                       " vectors=", schedule.vectors, " rows=", schedule.rows, schedule.exact ? " exact" : "",
-                      "\n");
+                      schedule.room ? absl::StrCat(view(kRoom), schedule.room) : "", "\n");
 }
 
 absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text) {
+  uint32_t room = 0;
+  if (const size_t at = text.find(kRoom); at != text.npos)
+    if (!absl::SimpleAtoi(absl::StripTrailingAsciiWhitespace(view(text.substr(at + kRoom.size()))), &room))
+      room = 0;
   for (const FormName& f : kGridForms)
     for (uint32_t lanes = 1; lanes <= 16; lanes *= 2)
       for (uint32_t vectors = 1; vectors <= 8; vectors *= 2)
         for (uint32_t rows = 1; rows <= kGridThreads; rows *= 2)
           for (const bool exact : {false, true})
-            if (const GridSchedule s{f.form, lanes, vectors, rows, exact}; to_string(s) == text) return s;
+            if (const GridSchedule s{f.form, lanes, vectors, rows, exact, room}; to_string(s) == text)
+              return s;
   return absl::InvalidArgumentError(absl::StrCat("no schedule: ", view(text)));
 }
 
@@ -374,6 +388,21 @@ GridSchedule block_rows_schedule(const LoopKernel& kernel, std::span<const int64
   return s;
 }
 
+GridSchedule held_schedule(const LoopKernel& kernel, std::span<const int64_t> args, const GridSchedule& shape,
+                           int64_t groups) {
+  GridSchedule s = shape;
+  s.vectors = static_cast<uint32_t>(groups);
+  const int64_t stretch = kGridThreads / s.rows * s.lanes;
+  const int64_t length = args[kernel.has_reduction ? kernel.parallel_rank : kernel.parallel_rank - 1u];
+  while (s.vectors < kMostRowVectors && fits_thread(kernel, s.vectors * 2 * s.lanes) &&
+         s.vectors * 2 * stretch <= length)
+    s.vectors *= 2;
+  GridSchedule exact = s;
+  while (exact.vectors > groups && !is_exact(kernel, exact, args)) exact.vectors /= 2;
+  exact.exact = is_exact(kernel, exact, args);
+  return exact.exact ? exact : s;
+}
+
 absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule& schedule,
                                    std::span<const int64_t> args) {
   if (absl::Status status = grid_takes(kernel); !status.ok()) return status;
@@ -413,6 +442,8 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
         return no_schedule(schedule, "a row has more elements than its part of a tile, or a single tile");
       plan = sort_plan(kernel, schedule, args);
       break;
+    case GridForm::kHeld:
+      return no_schedule(schedule, "rows are held from one kernel of a chain to the next");
     case GridForm::kHalfWarp:
       if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a row has more than one chunk");
       launch(kGridEntry, ceil_div(outputs, kRowsOfBlock));

@@ -50,6 +50,7 @@ enum class GridForm : uint8_t {
   kColumnChunks,  // the same for columns of several chunks; further launches reduce the chunks' results
   kSort,          // of kernels that sort: a block sorts `rows` rows (jit/kernel/grid_sort.h)
   kMerges,        // blocks sort tiles of rows; further launches merge these
+  kHeld,          // of a chain: threads hold the elements of their rows (jit/kernel/grid_held.h)
 };
 
 struct GridSchedule {
@@ -61,10 +62,12 @@ struct GridSchedule {
   // Rows are multiples of what threads make at a time, and all that is moved by vectors lies at multiples of
   // theirs if the buffers begin at multiples of 16 bytes: nothing is left to ask for when the code runs.
   bool exact = false;
+  uint32_t room = 0;  // of rows that are held: for so many elements of each
   bool operator==(const GridSchedule&) const = default;
 };
 
-// One line, such as "schedule grid form=elements lanes=4 vectors=4 rows=1 exact\n"; `parse_grid_schedule`
+// One line, such as "schedule grid form=elements lanes=4 vectors=4 rows=1 exact\n", or that with " room=512"
+// before its end; `parse_grid_schedule`
 // reads that and nothing else.
 std::string to_string(const GridSchedule& schedule);
 absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text);
@@ -80,6 +83,11 @@ bool favours_columns(const LoopKernel& kernel);
 // a block's memory holds what its threads load.
 GridSchedule half_warp_schedule(const LoopKernel& kernel, std::span<const int64_t> args);
 GridSchedule block_rows_schedule(const LoopKernel& kernel, std::span<const int64_t> args);
+
+// Of a kernel in a chain that holds its rows: lanes, rows and room are those of `shape`, and a thread makes
+// vectors by multiples of `groups`.
+GridSchedule held_schedule(const LoopKernel& kernel, std::span<const int64_t> args, const GridSchedule& shape,
+                           int64_t groups);
 
 // Names of entries.
 inline constexpr std::string_view kGridEntry = "lamina_kernel";

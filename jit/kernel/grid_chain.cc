@@ -1,8 +1,13 @@
 #include "jit/kernel/grid_chain.h"
 
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
 
 #include <algorithm>
+
+#include "jit/kernel/grid_held.h"
 
 namespace lamina::jit {
 namespace {
@@ -37,6 +42,21 @@ std::string_view take_line(std::string_view& text) {
   return taken;
 }
 
+// A line as `schedule_texts` writes it, or another of the same meaning.
+absl::StatusOr<std::vector<HeldAccess>> parse_held(absl::string_view line) {
+  std::vector<HeldAccess> held;
+  for (absl::string_view entry : absl::StrSplit(absl::StripSuffix(line, "\n"), ", ")) {
+    HeldAccess& h = held.emplace_back();
+    h.memory = absl::ConsumeSuffix(&entry, " memory");
+    const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(entry, '=');
+    absl::string_view access = sides.first;
+    if (!absl::ConsumePrefix(&access, "x") || !absl::SimpleAtoi(access, &h.access) ||
+        !absl::SimpleAtoi(sides.second, &h.number))
+      return absl::InvalidArgumentError(absl::StrCat("nothing that is held: ", entry));
+  }
+  return held;
+}
+
 }  // namespace
 
 std::string kernel_texts(std::span<const GridPart> parts) {
@@ -47,7 +67,13 @@ std::string kernel_texts(std::span<const GridPart> parts) {
 
 std::string schedule_texts(std::span<const GridPart> parts) {
   std::string out;
-  for (const GridPart& p : parts) out += to_string(p.schedule);
+  for (const GridPart& p : parts) {
+    out += to_string(p.schedule);
+    for (size_t i = 0; i < p.held.size(); ++i)
+      absl::StrAppend(&out, i == 0 ? "held x" : ", x", p.held[i].access, "=", p.held[i].number,
+                      p.held[i].memory ? " memory" : "");
+    if (!p.held.empty()) out += "\n";
+  }
   return out;
 }
 
@@ -59,10 +85,22 @@ absl::StatusOr<std::vector<GridPart>> parse_grid_parts(std::string_view kernels,
     const absl::StatusOr<GridSchedule> schedule = parse_grid_schedule(take_line(schedules));
     if (!schedule.ok()) return schedule.status();
     parts.push_back({*std::move(kernel), *schedule});
+    constexpr std::string_view kHeld = "held ";
+    if (!schedules.starts_with(kHeld)) continue;
+    schedules.remove_prefix(kHeld.size());
+    const std::string_view line = take_line(schedules);
+    absl::StatusOr<std::vector<HeldAccess>> held = parse_held({line.data(), line.size()});
+    if (!held.ok()) return held.status();
+    parts.back().held = *std::move(held);
   } while (!kernels.empty() && !schedules.empty());
   if (!kernels.empty() || !schedules.empty())
     return absl::InvalidArgumentError("there are not as many schedules as kernels");
   return parts;
+}
+
+bool holds_rows(std::span<const GridPart> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const GridPart& p) { return p.schedule.form == GridForm::kHeld; });
 }
 
 bool joins_chains(const LoopKernel& kernel, std::span<const int64_t> args) {
@@ -99,13 +137,15 @@ ChainPlan chain_plan(std::span<const ChainedKernel> chain, int64_t rows, int64_t
 }
 
 absl::Status check_chain(std::span<const GridPart> parts) {
+  if (holds_rows(parts)) return check_held(parts);
   for (const GridPart& p : parts) {
     if (absl::Status s = grid_takes(p.kernel); !s.ok()) return s;
     const GridForm form = p.schedule.form;
     const bool fits = p.kernel.has_reduction ? form == GridForm::kHalfWarp
                                              : form == GridForm::kElements && (p.kernel.parallel_rank > 1 ||
                                                                                p.schedule == GridSchedule());
-    if (!fits || p.kernel.parallel_rank == 0 || p.kernel.before || holds_question(p.kernel))
+    if (!fits || !p.held.empty() || p.kernel.parallel_rank == 0 || p.kernel.before ||
+        holds_question(p.kernel))
       return absl::InvalidArgumentError(
           absl::StrCat("no kernel of a chain has this schedule: ", to_string(p.schedule)));
   }

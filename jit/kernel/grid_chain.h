@@ -22,17 +22,29 @@
 
 namespace lamina::jit {
 
+// What the threads of a chain hold of an access (jit/kernel/grid_held.h). Memory is touched where it is a
+// load that is the first to read them, or a store of what others need as well.
+struct HeldAccess {
+  uint32_t access;
+  uint32_t number;
+  bool memory;
+};
 // One kernel by itself, or two and more that are a chain.
 struct GridPart {
   LoopKernel kernel;
   GridSchedule schedule;
+  std::vector<HeldAccess> held = {};
 };
 inline constexpr std::string_view kGridChain = "lamina_chain";
 
-// Their texts, one after the other. `parse_grid_parts` reads these and nothing else.
+// Their texts, one after the other: behind a schedule a line such as "held x0=0 memory, x2=4\n" where there
+// is something to hold. `parse_grid_parts` reads these and nothing else.
 std::string kernel_texts(std::span<const GridPart> parts);
 std::string schedule_texts(std::span<const GridPart> parts);
 absl::StatusOr<std::vector<GridPart>> parse_grid_parts(std::string_view kernels, std::string_view schedules);
+
+// Whether threads hold the chain's rows.
+bool holds_rows(std::span<const GridPart> parts);
 
 // Whether a kernel with these arguments gains where it is part of a chain: not if threads had better walk
 // along another dimension than its rows.

@@ -86,7 +86,11 @@ class ExecutableBuilder {
     exe->constants_ = std::move(constants_);
     const Places places(request_);
     exe->chains_ = make_row_chains(exe->steps_, places, device_.target().costs(), request_);
+    std::vector<std::pair<Step*, int>> holding;  // and the first of the steps that it stands for
+    for (RowChain& chain : exe->chains_)
+      if (Step* step = hold_rows(*exe, chain, places)) holding.emplace_back(step, chain.first);
     make_plan(*exe, places);
+    for (const auto& [step, first] : holding) step->place({places.of_slot, exe->plan_.steps[first], 0});
     int frames = 0;
     for (size_t s = 0; s < exe->steps_.size(); ++s) {
       exe->steps_[s]->place({places.of_slot, exe->plan_.steps[s], frames});
@@ -129,6 +133,35 @@ class ExecutableBuilder {
     return absl::OkStatus();
   }
 
+  // The step of a chain that keeps what its steps make for each other out of memory; null: none.
+  Step* hold_rows(Executable& exe, RowChain& chain, const Places& places) {
+    std::vector<bool> inner(static_cast<size_t>(places.count), true);
+    for (size_t s = 0; s < exe.steps_.size(); ++s)
+      if (static_cast<int>(s) < chain.first || static_cast<int>(s) > chain.last)
+        for (int slot : request_.step_slots[s]) inner[places.of_slot[slot]] = false;
+    for (int slot : request_.results) inner[places.of_slot[slot]] = false;
+    Target::HeldRows held =
+        device_.target().hold_rows(members(exe, chain), chain.rows, places.of_slot, inner);
+    chain.what = std::move(held.what);
+    const auto needs_none = [&](int slot) {
+      return std::find(held.unwritten.begin(), held.unwritten.end(), places.of_slot[slot]) !=
+             held.unwritten.end();
+    };
+    for (size_t slot = 0; slot < request_.slot_bytes.size(); ++slot)
+      if (needs_none(static_cast<int>(slot))) request_.slot_bytes[slot] = 0;
+    std::erase_if(request_.overwrites,
+                  [&](const Overwrite& o) { return needs_none(o.result) || needs_none(o.operand); });
+    Step* const step = held.step.get();
+    chain.step = std::move(held.step);
+    return step;
+  }
+
+  static std::vector<const Step*> members(const Executable& exe, const RowChain& chain) {
+    std::vector<const Step*> out;
+    for (int s = chain.first; s <= chain.last; ++s) out.push_back(exe.steps_[s].get());
+    return out;
+  }
+
   void make_plan(Executable& exe, const Places& places) {
     ProgramPlan& plan = exe.plan_;
     plan.keeping = std::make_unique<MemoryPlan>(request_, places, false);
@@ -162,11 +195,8 @@ class ExecutableBuilder {
     exe.brief_ = true;
     for (int s = 0; s < static_cast<int>(exe.steps_.size());) {
       const bool chained = chain != exe.chains_.end() && chain->first == s;
-      if (chained) {
-        std::vector<const Step*> members;
-        for (int i = s; i <= chain->last; ++i) members.push_back(exe.steps_[i].get());
-        chain->step = device_.target().chain(members, chain->rows, chain->block);
-      }
+      if (chained && !chain->step)
+        chain->step = device_.target().chain(members(exe, *chain), chain->rows, chain->block);
       const Step* const step = chained ? chain->step.get() : exe.steps_[s].get();
       exe.turns_.push_back({step, s, step->work()});
       work += step->work();
@@ -504,7 +534,7 @@ std::string Executable::describe() const {
   for (size_t i = 0; i < steps_.size(); ++i) str_append(&out, "step ", i, ": ", steps_[i]->describe(), "\n");
   for (const RowChain& c : chains_)
     str_append(&out, "steps ", c.first, " to ", c.last, " together: ", c.block, " of ", c.rows,
-               " rows at a time\n");
+               " rows at a time", c.what.empty() ? "" : ", ", c.what, "\n");
   const MemoryPlan& memory = *plan_.keeping;
   int64_t results = 0;
   for (const MemoryPlan::Result& r : memory.results) results += r.bytes;

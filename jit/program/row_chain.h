@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cluster/costs.h"
@@ -22,6 +23,7 @@ struct RowChain {
   int first, last;                        // steps
   int64_t rows, block;                    // and how many of them at a time
   std::unique_ptr<const Step> step = {};  // that runs them together, once the target has made it
+  std::string what = {};                  // how, for the report
 };
 
 // Chains of `steps`, which have not been placed. Takes from `request` what may not be written over in a chain

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cluster/costs.h"
@@ -34,6 +35,19 @@ class Target {
   // One step in place of `steps`, its own, which may run in parts of `rows` rows: `block` rows at a time.
   virtual std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                             int64_t block) const = 0;
+  // The same where the step needs no memory for some of what they make, made before they are placed; then it
+  // is placed as they are. `of_slot`: the place of each slot; `inner`: by place, whether nothing but these
+  // steps touches it. No step, and in words why, where `chain` is to make one; no words where there never is
+  // another.
+  struct HeldRows {
+    std::unique_ptr<Step> step;
+    std::vector<int> unwritten;  // places without memory
+    std::string what;            // for the report
+  };
+  virtual HeldRows hold_rows(std::span<const Step* const>, int64_t /*rows*/, std::span<const int> /*of_slot*/,
+                             const std::vector<bool>& /*inner*/) const {
+    return {};
+  }
   // One step in place of the first of `steps`, its own, that takes less time to start than they do, where
   // there is one: `count` of them.
   struct Batch {

@@ -17,6 +17,7 @@
 #include "jit/kernel/grid_tiles.h"
 #include "tests/build_paths.h"
 #include "tests/grid/grid_testing.h"
+#include "tests/grid/row_programs.h"
 #include "tests/jit/random_kernel.h"
 #include "tests/jit/random_repeats.h"
 
@@ -37,9 +38,9 @@ const jit::PtxGenerator& generator() {
   return *made;
 }
 
-std::string ptx_of(const GridCase& c, const GridSchedule& schedule, int chip) {
-  const auto ptx = generator().ptx(to_string(c.kernel), to_string(schedule), kMadeFor[chip]);
-  INFO(to_string(c.kernel) << to_string(schedule));
+std::string ptx_of(const std::string& kernels, const std::string& schedules, int chip) {
+  const auto ptx = generator().ptx(kernels, schedules, kMadeFor[chip]);
+  INFO(kernels << schedules);
   if (!ptx.ok()) FAIL(ptx.status().message());
   return *ptx;
 }
@@ -49,12 +50,14 @@ class Assembly {
  public:
   explicit Assembly(int chip) : chip_(chip) {}
 
-  void add(const GridCase& c, const GridSchedule& schedule) {
-    const std::string ptx = ptx_of(c, schedule, chip_);
+  void add(const GridCase& c, const GridSchedule& schedule) { add(to_string(c.kernel), to_string(schedule)); }
+  void add(const std::string& kernels, const std::string& schedules) {
+    const std::string ptx = ptx_of(kernels, schedules, chip_);
     const size_t head = ptx.find(".address_size 64");
     const size_t body = ptx.find('\n', head) + 1;
     if (text_.empty()) text_ = ptx.substr(0, body);
-    static const std::regex names("\\b(lamina_(kernel|chunks|partials|splits|finish)|rare[0-9]*|lanes)\\b");
+    static const std::regex names(
+        "\\b(lamina_(kernel|chain|chunks|partials|splits|finish)|rare[0-9]*|lanes|table_\\$_[0-9]+)\\b");
     text_ += std::regex_replace(ptx.substr(body), names, "k" + std::to_string(kernels_++) + "_$&");
   }
 
@@ -218,6 +221,19 @@ Cases sorts() {
 }  // namespace
 
 TEST_CASE("sorts are assembled without spills", "[.][assembler]") { check_all(sorts(), false); }
+
+TEST_CASE("chains that hold their rows are assembled without spills", "[.][assembler]") {
+  std::vector<std::pair<std::string, std::string>> chains;
+  for (const DType t : {DType::kBF16, DType::kF32, DType::kF64})
+    for (const int64_t length : {200, 512, 1024})
+      for (auto& chain : row_chains(t, {64, length})) chains.push_back(std::move(chain));
+  for (size_t chip = 0; chip < std::size(kChips); ++chip) {
+    Assembly assembly(static_cast<int>(chip));
+    for (size_t i = chip; i < chains.size(); i += std::size(kChips))
+      assembly.add(chains[i].first, chains[i].second);
+    assembly.check();
+  }
+}
 
 TEST_CASE("they are for every chip", "[.][assembler_full]") { check_all(sorts(), true); }
 

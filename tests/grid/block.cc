@@ -10,7 +10,8 @@ namespace {
 
 // Region k of the device begins at (k + 1) << kRegionBits.
 constexpr int kRegionBits = 40;
-constexpr size_t kStackBytes = size_t{64} << 10;
+// Code that is not optimized keeps every value there; what nobody touches takes no memory.
+constexpr size_t kStackBytes = size_t{1} << 20;
 constexpr char kPattern = static_cast<char>(0xa7);
 
 }  // namespace
@@ -22,7 +23,10 @@ uint64_t Block::address_of(size_t region) const {
   return (static_cast<uint64_t>(region + 1) << kRegionBits) + static_cast<uint64_t>(regions_[region].skew);
 }
 
-void Block::set_regions(std::span<const Region> regions) { regions_.assign(regions.begin(), regions.end()); }
+void Block::set_regions(std::span<const Region> regions) {
+  regions_.assign(regions.begin(), regions.end());
+  traffic_.assign(regions.size(), {});
+}
 
 void Block::set_fault(const std::string& what) {
   if (fault_.empty())
@@ -47,6 +51,7 @@ void* Block::checked(uint64_t address, int64_t bytes, int64_t align, bool writes
   if (address < address_of(region) || offset + static_cast<uint64_t>(bytes) > static_cast<uint64_t>(r.bytes))
     return refuse(("outside of buffer " + std::to_string(region)).c_str());
   if (writes && !r.writable) return refuse("of a buffer that is only read");
+  (writes ? traffic_[region].stored : traffic_[region].loaded) += bytes;
   return r.data + offset;
 }
 
@@ -92,10 +97,11 @@ void Block::suspend(Waits waits, int32_t site) {
 
 void Block::barrier(int32_t site) { suspend(Waits::kBarrier, site); }
 
-uint32_t Block::shuffle_down(int32_t site, uint32_t value, uint32_t distance, uint32_t segments) {
+uint32_t Block::shuffle(int32_t site, bool down, uint32_t value, uint32_t operand, uint32_t segments) {
   Thread& t = threads_[current_];
+  t.down = down;
   t.value = value;
-  t.distance = distance;
+  t.operand = operand;
   t.segments = segments;
   suspend(Waits::kShuffle, site);
   return threads_[current_].result;
@@ -105,7 +111,7 @@ void Block::run_waiting(const Entry& entry, std::mt19937_64* random) {
   entry_ = &entry;
   if (threads_.empty()) {
     threads_ = std::vector<Thread>(jit::kGridThreads);
-    for (Thread& t : threads_) t.stack = std::make_unique<char[]>(kStackBytes);
+    for (Thread& t : threads_) t.stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   }
   const auto self = reinterpret_cast<uintptr_t>(this);
   for (Thread& t : threads_) {
@@ -165,7 +171,7 @@ bool Block::wake_warp(size_t first) {
     // As the PTX manual has it: bits 8 to 12 name the segment, the lowest five its last thread.
     Thread& t = warp[i];
     const size_t mask = t.segments >> 8 & 31, last = (i & mask) | (t.segments & 31 & ~mask);
-    const size_t from = i + t.distance;
+    const size_t from = t.down ? i + t.operand : (i & mask) | (t.operand & ~mask);
     t.result = warp[from <= last ? from : i].value;
   }
   for (Thread& t : warp) t.waits = Waits::kNot;

@@ -32,6 +32,8 @@ class Block {
   // Device addresses.
   uint64_t address_of(size_t region) const;
   void set_regions(std::span<const Region> regions);
+  // By region, since these were set.
+  const std::vector<Traffic>& traffic() const { return traffic_; }
 
   // Runs all threads of block `number`.
   void run(int32_t number, bool meets, const Entry& entry, std::mt19937_64* random);
@@ -41,7 +43,8 @@ class Block {
   // What generated code calls. Where to read or write; what is not allowed is a fault, and goes elsewhere.
   void* checked(uint64_t address, int64_t bytes, int64_t align, bool writes, bool shared);
   void barrier(int32_t site);
-  uint32_t shuffle_down(int32_t site, uint32_t value, uint32_t distance, uint32_t segments);
+  // Of the thread `operand` further on, or of that number in its segment.
+  uint32_t shuffle(int32_t site, bool down, uint32_t value, uint32_t operand, uint32_t segments);
 
  private:
   enum class Waits : uint8_t { kNot, kBarrier, kShuffle, kEnded };
@@ -52,7 +55,8 @@ class Block {
     std::unique_ptr<char[]> stack;
     Waits waits = Waits::kNot;
     int32_t site = 0;
-    uint32_t value = 0, distance = 0, segments = 0, result = 0;
+    bool down = false;
+    uint32_t value = 0, operand = 0, segments = 0, result = 0;
   };
   void set_fault(const std::string& what);
   void enter(Thread& thread);
@@ -64,6 +68,7 @@ class Block {
 
   Special& special_;
   std::vector<Region> regions_;
+  std::vector<Traffic> traffic_;
   std::vector<char> shared_, elsewhere_;
   std::vector<Thread> threads_;
   jmp_buf host_;

@@ -124,6 +124,47 @@ TEST_CASE("schedules are read as they are written", "[grid]") {
        {"", "schedule grid form=columns lanes=3 vectors=2 rows=64\n",
         "schedule grid form=columns lanes=4 vectors=2 rows=64", "schedule cpu reduce=along\n"})
     CHECK(!jit::parse_grid_schedule(wrong).ok());
+  const GridSchedule held{GridForm::kHeld, 4, 2, 16, true, 384};
+  CHECK(to_string(held) == "schedule grid form=held lanes=4 vectors=2 rows=16 exact room=384\n");
+  CHECK(jit::parse_grid_schedule(to_string(held)).value() == held);
+}
+
+TEST_CASE("chains are read as they are written, and what holds no rows is refused", "[grid]") {
+  jit::KernelBuilder sum(1, 1), copy(2, 0);
+  jit::Reduction& reduction = sum.kernel.reduction;
+  reduction.inputs = {sum.load(sum.access(sum.buffer(DType::kF32), {{0, 0, sum.arg()}, {1, 1, 0}}))};
+  reduction.combine.inputs = {DType::kF32, DType::kF32};
+  reduction.combine.code = {{Prim::add, DType::kF32, {0, 1}}};
+  reduction.combine.outputs = {2};
+  sum.in_epilogue = true;
+  sum.store(sum.access(sum.buffer(DType::kF32, true), {{0, 1, 0}}),
+            sum.add({jit::KernelOp::kReduced, Prim::constant, DType::kF32}));
+  const uint32_t from = copy.access(copy.buffer(DType::kF32), {{0, 0, copy.arg()}, {1, 1, 0}});
+  const uint32_t to = copy.access(copy.buffer(DType::kF32, true), {{0, 0, copy.arg()}, {1, 1, 0}});
+  copy.store(to, copy.load(from));
+  const GridSchedule held{GridForm::kHeld, 4, 1, 16, false, 64};
+  std::vector<jit::GridPart> parts{{sum.kernel, held, {{0, 0, true}, {1, 0, true}}},
+                                   {copy.kernel, held, {{from, 0, false}}}};
+  const std::string kernels = kernel_texts(parts), schedules = schedule_texts(parts);
+  CHECK_THAT(schedules, Catch::Contains("\nheld x0=0 memory, x1=0 memory\nschedule grid form=held"));
+  const auto read = jit::parse_grid_parts(kernels, schedules);
+  REQUIRE(read.ok());
+  CHECK(kernel_texts(*read) == kernels);
+  CHECK(schedule_texts(*read) == schedules);
+  CHECK(check_chain(parts).ok());
+  for (const std::string wrong : {"held x1=0 memory and more\n", "held 1=0\n", "held x1\n"})
+    CHECK(!jit::parse_grid_parts(kernels, schedules.substr(0, schedules.rfind("held")) + wrong).ok());
+
+  std::vector<jit::GridPart> wrong = parts;
+  wrong[1].held = {{from, 4, false}};
+  CHECK_THAT(std::string(check_chain(wrong).message()),
+             Catch::Contains("a kernel reads what none before it has held"));
+  wrong = parts;
+  wrong[1].schedule.lanes = 8;
+  CHECK_THAT(std::string(check_chain(wrong).message()), Catch::Contains("would not own the same elements"));
+  wrong = parts;
+  for (jit::GridPart& p : wrong) p.schedule.room = 1 << 12;
+  CHECK_THAT(std::string(check_chain(wrong).message()), Catch::Contains("more than a block has memory for"));
 }
 
 }  // namespace lamina::grid

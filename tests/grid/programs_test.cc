@@ -15,7 +15,9 @@
 #include "hlo/builder.h"
 #include "hlo/printer.h"
 #include "jit/program/executable.h"
+#include "jit/program/row_chain.h"
 #include "tests/build_paths.h"
+#include "tests/grid/row_programs.h"
 #include "tests/grid/standin.h"
 #include "tests/jit/cuda_testing.h"
 #include "tests/smith/generator.h"
@@ -34,6 +36,8 @@ struct Runs {
   Seed order = 0;
   bool by_turns = false;  // order and a random one
   int64_t kernels = 0, chains = 0;
+  int64_t counted = 0;  // bytes of buffers whose traffic counts
+  Traffic traffic;
   void (*change)(llvm::Module&) = nullptr;
   std::map<std::string, std::unique_ptr<StandIn>> ready;
   std::string fault;
@@ -77,6 +81,12 @@ const char* run_kernel(const StandinRun* run) {
   const std::span<const int64_t> args(run->args, static_cast<size_t>(run->num_args));
   all.fault = run->rows > 0 ? (*kernel)->run_chain(regions, args, {run->rows, run->block_rows}, all.order)
                             : (*kernel)->run(regions, args, all.order);
+  const std::vector<Traffic> traffic = (*kernel)->traffic();
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].bytes != all.counted) continue;
+    all.traffic.loaded += traffic[i].loaded;
+    all.traffic.stored += traffic[i].stored;
+  }
   return all.fault.c_str();
 }
 
@@ -171,6 +181,17 @@ void check_programs(uint64_t first, uint64_t last) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> row_chains(hlo::DType type, const hlo::Dims& dims) {
+  const EmittedKernels emitted;
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const RowProgram& p : row_programs(type, dims)) {
+    const auto executable = *jit::Executable::compile(testing::cuda_device(), p.program);
+    for (const jit::RowChain& chain : executable->chains())
+      for (const jit::KernelText* k : chain.step->kernels()) out.emplace_back(k->text, k->grid);
+  }
+  return out;
+}
+
 TEST_CASE("random programs have the evaluator's bits as they are emitted, in both orders of threads",
           "[grid_programs]") {
   check_programs(0, 2000);
@@ -208,61 +229,100 @@ TEST_CASE("programs that read large arrays across have the evaluator's bits, and
 TEST_CASE("kernels over the same rows are one launch, with the evaluator's bits",
           "[grid_programs][grid_chains]") {
   const EmittedKernels emitted;
-  hlo::Builder b;
-  const auto check = [](const std::vector<hlo::Value>& in, const hlo::Value& out) {
-    const ComputationPtr program = *hlo::Computation::make(in, {{out}});
-    for (const bool random : {false, true}) {
-      runs().kernels = runs().chains = 0;
-      CHECK(testing::difference(program, in_order(random), 7) == "");
-      CHECK(runs().kernels == 1);
-      CHECK(runs().chains == 1);
-    }
-  };
-  // Rows that end within a segment of the tree and at its end; few and many at a time.
-  for (const hlo::DType t : {hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kF64})
+  // Rows that end within a segment of the tree and at its end; few and many at a time; of one element.
+  for (const hlo::DType t : {hlo::DType::kF16, hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kF64})
     for (const hlo::Dims& dims :
-         {hlo::Dims{70, 3}, {33, 45}, {5, 4, 129}, {40, 64}, {9, 256}, {7, 520}, {3, 530}}) {
-      CAPTURE(hlo::info(t).name, dims);
-      const hlo::Value x = hlo::make_parameter(*hlo::array_type(t, dims));
-      const auto last = static_cast<int64_t>(dims.size()) - 1;
-      hlo::Dims others;
-      for (int64_t d = 0; d < last; ++d) others.push_back(d);
-      const auto spread = [&](const hlo::Value& row) { return b.broadcast_in_dim(row, dims, others); };
-      const hlo::Value top = b.reduce(x, hlo::Op::maximum, b.scalar(t, -1e30), {{last}});
-      const hlo::Value e = b.exponential(b.subtract(x, spread(top)));
-      check({x}, b.divide(e, spread(b.reduce_sum(e, {{last}}))));
-      // A normalization, which has steps of one element a row.
-      const hlo::Value scale = hlo::make_parameter(*hlo::array_type(t, hlo::Dims{dims.back()}));
-      const auto mean = [&](const hlo::Value& v) {
-        const hlo::Value sum = b.reduce_sum(v, {{last}});
-        return b.divide(sum, b.full_like(sum, static_cast<double>(dims.back())));
-      };
-      const hlo::Value centred = b.subtract(x, spread(mean(x)));
-      const hlo::Value variance = mean(b.multiply(centred, centred));
-      const hlo::Value factor = b.rsqrt(b.add(variance, b.full_like(variance, 1e-5)));
-      check({x, scale},
-            b.multiply(b.multiply(centred, spread(factor)), b.broadcast_in_dim(scale, dims, {{last}})));
-    }
+         {hlo::Dims{70, 3}, {33, 45}, {5, 4, 129}, {40, 64}, {9, 256}, {7, 520}, {3, 530}})
+      for (const RowProgram& p : row_programs(t, dims)) {
+        CAPTURE(p.name, hlo::info(t).name, dims);
+        for (const bool random : {false, true}) {
+          runs().kernels = runs().chains = 0;
+          CHECK(testing::difference(p.program, in_order(random), 7) == "");
+          // Of gradients and f16 some are more than one.
+          if (t == hlo::DType::kF16 || (p.name != "softmax" && p.name != "layer norm")) continue;
+          CHECK(runs().kernels == 1);
+          CHECK(runs().chains == 1);
+        }
+      }
 }
+
+TEST_CASE("rows that the threads of a block can hold are read once and written once",
+          "[grid_programs][grid_chains]") {
+  const EmittedKernels emitted;
+  for (const hlo::DType t : {hlo::DType::kF16, hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kF64})
+    for (const hlo::Dims& dims : {hlo::Dims{21, 128}, {5, 3, 256}, {9, 768}, {3, 1024}, {2, 2048}})
+      for (const RowProgram& p : row_programs(t, dims)) {
+        CAPTURE(p.name, hlo::info(t).name, dims);
+        const auto executable = *jit::Executable::compile(testing::cuda_device(), p.program);
+        INFO(executable->describe());
+        const bool held = executable->chains().size() == 1 &&
+                          executable->chains()[0].last + 1 == std::ssize(executable->steps()) &&
+                          executable->chains()[0].what.starts_with("each row held by");
+        if (dims.back() <= 256 && (p.name == "softmax" || p.name == "layer norm")) CHECK(held);
+        if (!held) continue;
+        runs().traffic = {};
+        runs().counted = p.program->parameters()[0].type()->bytes();
+        CHECK(testing::difference(p.program, in_order(true), 7) == "");
+        CHECK(runs().traffic.loaded == p.arrays_in * runs().counted);
+        CHECK(runs().traffic.stored == p.arrays_out * runs().counted);
+      }
+}
+
+namespace {
+
+// Takes what the intrinsic does out of the code; of a shuffle threads get what is their own.
+template <llvm::Intrinsic::ID kIntrinsic>
+void forget(llvm::Module& module) {
+  std::vector<llvm::IntrinsicInst*> calls;
+  for (llvm::Function& f : module)
+    for (llvm::BasicBlock& block : f)
+      for (llvm::Instruction& i : block)
+        if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+            call && call->getIntrinsicID() == kIntrinsic)
+          calls.push_back(call);
+  for (llvm::IntrinsicInst* call : calls) {
+    if (!call->getType()->isVoidTy()) call->replaceAllUsesWith(call->getArgOperand(1));
+    call->eraseFromParent();
+  }
+}
+
+// Rows less their sums.
+ComputationPtr centred_rows(const hlo::Dims& dims) {
+  hlo::Builder b;
+  const hlo::Value x = hlo::make_parameter(*hlo::array_type(hlo::DType::kF32, dims));
+  const hlo::Value sum = b.reduce_sum(x, {{1}});
+  return *hlo::Computation::make({{x}}, {{b.subtract(x, b.broadcast_in_dim(sum, x.dims(), {{0}}))}});
+}
+
+}  // namespace
 
 TEST_CASE("planted: threads of a chain that do not meet between kernels", "[grid_chains][planted]") {
   const EmittedKernels emitted;
-  runs().change = [](llvm::Module& module) {
-    std::vector<llvm::Instruction*> meetings;
-    for (llvm::Function& f : module)
-      for (llvm::BasicBlock& block : f)
-        for (llvm::Instruction& i : block)
-          if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-              call && call->getIntrinsicID() == llvm::Intrinsic::nvvm_barrier0)
-            meetings.push_back(call);
-    for (llvm::Instruction* i : meetings) i->eraseFromParent();
-  };
+  runs().change = forget<llvm::Intrinsic::nvvm_barrier0>;
+  // A step that reads what other threads have made: rows are not held.
   hlo::Builder b;
   const hlo::Value x = hlo::make_parameter(*hlo::array_type(hlo::DType::kF32, hlo::Dims{5, 45}));
-  const hlo::Value sum = b.reduce_sum(x, {{1}});
-  const ComputationPtr program =
-      *hlo::Computation::make({{x}}, {{b.subtract(x, b.broadcast_in_dim(sum, x.dims(), {{0}}))}});
-  CHECK(testing::difference(program, in_order(true), 7) != "");
+  const hlo::Value e = b.exponential(x), sum = b.reduce_sum(e, {{1}});
+  const hlo::Value out = b.divide(b.reverse(e, {{1}}), b.broadcast_in_dim(sum, x.dims(), {{0}}));
+  const ComputationPtr program = *hlo::Computation::make({{x}}, {{out}});
+  CHECK_THAT((*jit::Executable::compile(testing::cuda_device(), program))->describe(),
+             Catch::Contains("each step reads its rows anew"));
+  int found = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    found += testing::difference(program, in_order(true), seed) != "";
+  CHECK(found > 0);
+}
+
+TEST_CASE("planted: threads that hold a row and do not hear of its sum", "[grid_chains][planted]") {
+  const EmittedKernels emitted;
+  runs().change = forget<llvm::Intrinsic::nvvm_shfl_sync_idx_i32>;
+  CHECK(testing::difference(centred_rows({5, 45}), in_order(true), 7) != "");
+}
+
+TEST_CASE("planted: warps that hold a row and do not meet", "[grid_chains][planted]") {
+  const EmittedKernels emitted;
+  runs().change = forget<llvm::Intrinsic::nvvm_barrier0>;
+  CHECK(testing::difference(centred_rows({5, 1000}), in_order(true), 7) != "");
 }
 
 TEST_CASE("planted: kernels of whole programs that write past the end", "[grid_programs][planted]") {

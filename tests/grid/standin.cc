@@ -10,6 +10,7 @@
 #include <llvm/Support/TargetSelect.h>
 
 #include <map>
+#include <utility>
 
 #include "jit/codegen/grid_lanes.h"
 #include "jit/codegen/nvptx.h"
@@ -26,8 +27,9 @@ void* checked(Block* block, uint64_t address, int64_t bytes, int64_t align, int3
   return block->checked(address, bytes, align, writes != 0, shared != 0);
 }
 void barrier(Block* block, int32_t site) { block->barrier(site); }
-uint32_t shuffle_down(Block* block, int32_t site, uint32_t value, uint32_t distance, uint32_t segments) {
-  return block->shuffle_down(site, value, distance, segments);
+uint32_t shuffle(Block* block, int32_t site, int32_t down, uint32_t value, uint32_t operand,
+                 uint32_t segments) {
+  return block->shuffle(site, down != 0, value, operand, segments);
 }
 
 // ---- the same module for this machine
@@ -93,9 +95,11 @@ class Retarget {
               call(reinterpret_cast<void*>(&barrier), b_.getVoidTy(), {host(block_), b_.getInt32(++sites_)});
           break;
         case llvm::Intrinsic::nvvm_shfl_sync_down_i32:
-          value = call(reinterpret_cast<void*>(&shuffle_down), b_.getInt32Ty(),
-                       {host(block_), b_.getInt32(++sites_), known->getArgOperand(1), known->getArgOperand(2),
-                        known->getArgOperand(3)});
+        case llvm::Intrinsic::nvvm_shfl_sync_idx_i32:
+          value = call(reinterpret_cast<void*>(&shuffle), b_.getInt32Ty(),
+                       {host(block_), b_.getInt32(++sites_),
+                        b_.getInt32(known->getIntrinsicID() == llvm::Intrinsic::nvvm_shfl_sync_down_i32),
+                        known->getArgOperand(1), known->getArgOperand(2), known->getArgOperand(3)});
           break;
         default:
           return;
@@ -181,6 +185,7 @@ struct StandIn::State {
   Special special;
   std::unique_ptr<Block> block;
   bool meets = false;
+  std::vector<size_t> region_of;  // by buffer of the last run
   llvm::orc::LLJIT* jit = nullptr;
   llvm::orc::JITDylib* library = nullptr;
 
@@ -197,6 +202,13 @@ struct StandIn::State {
 StandIn::StandIn(std::unique_ptr<State> state) : state_(std::move(state)) {}
 StandIn::~StandIn() = default;
 bool StandIn::meets() const { return state_->meets; }
+
+std::vector<Traffic> StandIn::traffic() const {
+  std::vector<Traffic> out;
+  std::vector<Traffic> left = state_->block->traffic();
+  for (size_t r : state_->region_of) out.push_back(std::exchange(left[r], {}));
+  return out;
+}
 
 absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
@@ -238,7 +250,7 @@ absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(std::vector<jit::GridPart
 
 std::vector<int64_t> StandIn::State::place(std::span<const Region> buffers, std::vector<Region> more) {
   std::vector<Region> regions;
-  std::vector<size_t> region_of;
+  region_of.clear();
   for (const Region& b : buffers) {
     size_t r = 0;
     while (r < regions.size() && (regions[r].data != b.data || b.bytes == 0)) ++r;

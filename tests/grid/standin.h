@@ -34,6 +34,11 @@ struct Region {
   int64_t skew = 0;  // its address is so much past a multiple of 256
 };
 
+// Bytes of it that threads have loaded and stored.
+struct Traffic {
+  int64_t loaded = 0, stored = 0;
+};
+
 // 0: threads and blocks in order. Otherwise: a random order.
 using Seed = uint64_t;
 
@@ -56,6 +61,8 @@ class StandIn {
     int64_t rows, block_rows;
   };
   std::string run_chain(std::span<const Region> buffers, std::span<const int64_t> args, Rows rows, Seed seed);
+  // Of the last run, by buffer; of buffers that are one memory all is that of the first.
+  std::vector<Traffic> traffic() const;
   // Whether threads of it meet others.
   bool meets() const;
 

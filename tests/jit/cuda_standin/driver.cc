@@ -187,16 +187,28 @@ Result work_of_twin(const OpaqueFunction& function, unsigned blocks, unsigned th
   }
   const std::vector<size_t> addresses = twin->addresses();
   std::vector<int64_t> bytes = twin->bytes(values);
+  const std::vector<bool> is_held = twin->are_held();
   for (size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] < 0) bytes[i] = bytes_after(values[addresses[i]]);
   *work = {Queues::Kind::kLaunch, str_cat("kernel ", function.entry), twin->touches(function.entry, values),
            [=, entry = function.entry] {
              std::vector<uint64_t> pointers = values;
-             for (size_t i : addresses) pointers[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+             // What is held lies elsewhere for the interpreter, and nowhere for the kernel as it is emitted.
+             std::map<uint64_t, std::vector<char>> held;
+             std::vector<int64_t> reached = bytes;
+             for (size_t i = 0; i < addresses.size(); ++i) {
+               std::vector<char>* own = is_held[i] ? &held[values[addresses[i]]] : nullptr;
+               if (own) own->resize(std::max(own->size(), static_cast<size_t>(bytes[i])));
+               if (own) reached[i] = 0;
+             }
+             for (size_t i = 0; i < addresses.size(); ++i)
+               pointers[addresses[i]] = is_held[i]
+                                            ? reinterpret_cast<uintptr_t>(held[values[addresses[i]]].data())
+                                            : reinterpret_cast<uintptr_t>(bytes_at(values[addresses[i]]));
              if (!standin().runner)
                twin->run(entry, pointers);
              else if (twin->does_all(entry))
-               run_by(standin().runner, *twin, pointers, bytes);
+               run_by(standin().runner, *twin, pointers, reached);
            }};
   return Result::kSuccess;
 }

@@ -33,6 +33,18 @@ LoopTwin::Launch LoopTwin::launch_of(std::span<const uint64_t> values) const {
   return out;
 }
 
+bool LoopTwin::reaches_memory(uint32_t access) const {
+  return std::none_of(held_.begin(), held_.end(),
+                      [&](const HeldAccess& h) { return h.access == access && !h.memory; });
+}
+
+bool LoopTwin::is_held(uint32_t buffer) const {
+  if (held_.empty()) return false;
+  for (uint32_t a = 0; a < kernel_.accesses.size(); ++a)
+    if (kernel_.accesses[a].buffer == buffer && reaches_memory(a)) return false;
+  return true;
+}
+
 int64_t LoopTwin::outputs(const std::vector<int64_t>& args) const {
   int64_t n = 1;
   for (int d = 0; d < kernel_.parallel_rank; ++d) n *= args[static_cast<size_t>(d)];
@@ -72,7 +84,9 @@ std::vector<LoopTwin::Touch> LoopTwin::touches(std::string_view entry,
     const int64_t size = hlo::byte_size(kernel_.buffers[buffer].type);
     out.push_back({Address(values[buffer]) + begin * size, (end - begin) * size, how});
   };
-  const auto touch = [&](const jit::Access& access, How how) {
+  const auto touch = [&](uint32_t number, How how) {
+    const jit::Access& access = kernel_.accesses[number];
+    if (!reaches_memory(number)) return;
     if (const auto range = reach(access, launch.args))
       elements(access.buffer, range->first, range->second, how);
   };
@@ -88,15 +102,15 @@ std::vector<LoopTwin::Touch> LoopTwin::touches(std::string_view entry,
         if (i.predicated)
           elements(access.buffer, 0, 1, How::kRead);
         else
-          touch(access, How::kRead);
+          touch(static_cast<uint32_t>(i.imm), How::kRead);
       }
     });
   }
   if (writes) {
-    for (uint32_t init : kernel_.reduction.init) touch(kernel_.accesses[init], How::kRead);
-    for (const Store& s : kernel_.stores) touch(kernel_.accesses[s.access], How::kWrite);
+    for (uint32_t init : kernel_.reduction.init) touch(init, How::kRead);
+    for (const Store& s : kernel_.stores) touch(s.access, How::kWrite);
     for (const Repeat& r : kernel_.repeats)
-      for (const Store& s : r.stores) touch(kernel_.accesses[s.access], How::kWrite);
+      for (const Store& s : r.stores) touch(s.access, How::kWrite);
   }
   if (schedule_.form == GridForm::kMerges) {
     const int64_t half = sort_half_bytes(kernel_, schedule_, launch.args);
@@ -213,6 +227,13 @@ std::vector<int64_t> KernelTwin::bytes(Values values) const {
   each([&](const LoopTwin& loop, size_t first) {
     for (uint32_t i = 0; i < loop.buffers(); ++i) out.push_back(loop.bytes_of(i, values.subspan(first)));
   });
+  return out;
+}
+
+std::vector<bool> KernelTwin::are_held() const {
+  std::vector<bool> out;
+  for (const auto& loop : loops_)
+    for (uint32_t i = 0; i < loop->buffers(); ++i) out.push_back(loop->is_held(i));
   return out;
 }
 

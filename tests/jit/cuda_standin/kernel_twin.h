@@ -20,7 +20,10 @@ class LoopTwin {
   using Touch = lamina::jit::FakeQueues::Touch;
 
   explicit LoopTwin(lamina::jit::GridPart part)
-      : kernel_(std::move(part.kernel)), schedule_(part.schedule), interpreter_(kernel_) {}
+      : kernel_(std::move(part.kernel)),
+        schedule_(part.schedule),
+        held_(std::move(part.held)),
+        interpreter_(kernel_) {}
   bool has_entry(std::string_view entry) const;
   // Of 8 bytes each: addresses of buffers first (jit/kernel/grid.h).
   size_t parameters() const;
@@ -36,6 +39,8 @@ class LoopTwin {
   void run(std::string_view entry, std::span<const uint64_t> values) const;
   // Bytes from the buffer's address to the end of what is reached; -1 where positions are computed.
   int64_t bytes_of(uint32_t buffer, std::span<const uint64_t> values) const;
+  // Whether nothing of the buffer is in memory: threads hold it.
+  bool is_held(uint32_t buffer) const;
   // Of one row of a chain.
   int64_t units(std::span<const uint64_t> values, int64_t rows) const;
 
@@ -47,6 +52,7 @@ class LoopTwin {
   };
   bool has_chunks() const { return lamina::jit::has_partials(schedule_); }
   Launch launch_of(std::span<const uint64_t> values) const;
+  bool reaches_memory(uint32_t access) const;
   int64_t outputs(const std::vector<int64_t>& args) const;
   // The elements that an access reaches; none where that is not known, or there are none.
   std::optional<std::pair<int64_t, int64_t>> reach(const lamina::jit::Access& access,
@@ -54,6 +60,7 @@ class LoopTwin {
 
   const lamina::jit::LoopKernel kernel_;
   const lamina::jit::GridSchedule schedule_;
+  const std::vector<lamina::jit::HeldAccess> held_;
   const lamina::jit::KernelInterpreter interpreter_;
 };
 
@@ -71,6 +78,7 @@ class KernelTwin {
   // Which parameters are addresses of buffers, and how many bytes are reached from each (as bytes_of above).
   std::vector<size_t> addresses() const;
   std::vector<int64_t> bytes(Values values) const;
+  std::vector<bool> are_held() const;
   std::string refusal(std::string_view entry, Values values, unsigned blocks, unsigned threads) const;
   std::vector<Touch> touches(std::string_view entry, Values values) const;
   bool does_all(std::string_view entry) const { return is_chain() || LoopTwin::does_all(entry); }
