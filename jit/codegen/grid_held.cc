@@ -52,6 +52,7 @@ class HeldLines {
   std::vector<std::unique_ptr<GridParts>>& parts_;
   const GridSchedule shape_;
   const int64_t threads_, stretch_, groups_;
+  WarpExchange exchange_size_;
   Value *shared_ = nullptr, *exchange_ = nullptr;
   Value *in_line_ = nullptr, *group_ = nullptr;  // the thread's number in its line, the line's in the block
   Value *line_ = nullptr, *has_line_ = nullptr;
@@ -201,14 +202,19 @@ Values HeldLines::fold(GridParts& c, Values lanes, Value* count) {
   return lane_of(c, lanes, 0);
 }
 
-// Where value v of a lane lies that a thread of this line has published; those of a result are behind them.
+// Where value v of a lane lies that a thread of this line has published; without a thread, of the result.
 Value* HeldLines::exchanged(GridParts& c, Value* thread, unsigned lane, size_t v) {
   llvm::IRBuilder<>& b = c.f.builder();
+  if (!thread) {
+    Value* number = b.CreateAdd(group_, c.f.i64(static_cast<int64_t>(v) * shape_.rows));
+    return b.CreateGEP(
+        b.getInt8Ty(), exchange_,
+        b.CreateAdd(c.f.i64(exchange_size_.lanes), b.CreateMul(number, c.f.i64(kPartialBytes))));
+  }
   int64_t offset = 0;
-  const int64_t places = threads_ * shape_.lanes + 1;
+  const int64_t places = threads_ * shape_.lanes;
   for (size_t w = 0; w < v; ++w) offset += hlo::byte_size(reduced_type(c, w)) * places * shape_.rows;
-  Value* number =
-      thread ? b.CreateAdd(b.CreateMul(thread, c.f.i64(shape_.lanes)), c.f.i64(lane)) : c.f.i64(places - 1);
+  Value* number = b.CreateAdd(b.CreateMul(thread, c.f.i64(shape_.lanes)), c.f.i64(lane));
   number = b.CreateAdd(b.CreateMul(group_, c.f.i64(places)), number);
   Value* base = b.CreateConstGEP1_64(b.getInt8Ty(), exchange_, static_cast<uint64_t>(offset));
   return b.CreateGEP(c.f.prims().memory_type(reduced_type(c, v), 1), base, number);
@@ -346,9 +352,8 @@ void HeldLines::emit(Value* begin, Value* end) {
   GridParts& c = *parts_[0];
   llvm::IRBuilder<>& b = c.f.builder();
   const int64_t held = held_bytes(chain_);
-  int64_t exchange = 0;
-  for (const GridPart& p : chain_) exchange = std::max(exchange, exchange_bytes(p.kernel, shape_));
-  shared_ = c.shared_memory(held + exchange);
+  for (const GridPart& p : chain_) exchange_size_ = widest(exchange_size_, exchange_of(p.kernel, shape_));
+  shared_ = c.shared_memory(held + exchange_size_.bytes());
   exchange_ = b.CreateConstGEP1_64(b.getInt8Ty(), shared_, static_cast<uint64_t>(held));
   in_line_ = b.CreateAnd(c.rows.thread(), c.f.i64(threads_ - 1));
   group_ = b.CreateLShr(c.rows.thread(), std::countr_zero(static_cast<uint64_t>(threads_)));

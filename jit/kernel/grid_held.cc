@@ -61,12 +61,17 @@ int64_t held_bytes(std::span<const GridPart> parts) {
   return of_element * shape->room * shape->rows;
 }
 
-int64_t exchange_bytes(const LoopKernel& kernel, const GridSchedule& s) {
-  if (!kernel.has_reduction || held_threads(s) <= kWarp) return 0;
+WarpExchange exchange_of(const LoopKernel& kernel, const GridSchedule& s) {
+  if (!kernel.has_reduction || held_threads(s) <= kWarp) return {};
   int64_t lane = 0;
   for (size_t v = 0; v < kernel.reduction.inputs.size(); ++v)
     lane += hlo::byte_size(kernel.reduction.combine.inputs[v]);
-  return (tree_lanes(kernel) + 1) * lane * s.rows;
+  return {lane * tree_lanes(kernel) * s.rows,
+          kPartialBytes * static_cast<int64_t>(kernel.reduction.inputs.size()) * s.rows};
+}
+
+WarpExchange widest(const WarpExchange& a, const WarpExchange& b) {
+  return {std::max(a.lanes, b.lanes), std::max(a.results, b.results)};
 }
 
 absl::Status check_held(std::span<const GridPart> parts) {
@@ -110,9 +115,9 @@ absl::Status check_held(std::span<const GridPart> parts) {
         return refuse(p, "a value of a line is not held, or stands for its elements");
     }
   }
-  int64_t exchange = 0;
-  for (const GridPart& p : parts) exchange = std::max(exchange, exchange_bytes(p.kernel, *shape));
-  if (held_bytes(parts) + exchange > kMostSharedBytes)
+  WarpExchange exchange;
+  for (const GridPart& p : parts) exchange = widest(exchange, exchange_of(p.kernel, *shape));
+  if (held_bytes(parts) + exchange.bytes() > kMostSharedBytes)
     return absl::InvalidArgumentError("the chain holds more than a block has memory for");
   return absl::OkStatus();
 }

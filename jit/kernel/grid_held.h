@@ -47,8 +47,14 @@ int64_t held_groups(std::span<const GridPart> parts);
 inline int64_t held_threads(const GridSchedule& s) { return kGridThreads / s.rows; }
 inline int64_t held_stretch(const GridSchedule& s) { return held_threads(s) * s.lanes; }
 int64_t held_bytes(std::span<const GridPart> parts);
-// And of what threads of different warps tell each other: the lanes of each line's tree, and its results.
-int64_t exchange_bytes(const LoopKernel& kernel, const GridSchedule& schedule);
+// And of what threads of different warps tell each other: the lanes of each line's tree, and behind those of
+// all kernels the results, which some threads read while others write the lanes of the next kernel.
+struct WarpExchange {
+  int64_t lanes = 0, results = 0;
+  int64_t bytes() const { return lanes + results; }
+};
+WarpExchange exchange_of(const LoopKernel& kernel, const GridSchedule& schedule);
+WarpExchange widest(const WarpExchange& a, const WarpExchange& b);
 // The dimension of a line's elements, of a kernel that makes or reduces them.
 int line_dim(const LoopKernel& kernel);
 // Whether an access reaches different elements along a line of a kernel that is held, and from line to line.

@@ -247,9 +247,9 @@ bool Planner::find_threads() {
       while (room < length_) room *= 2;
       if (room / 4 * 3 >= length_ && room / 4 % least == 0) room = room / 4 * 3;
       shape_.room = static_cast<uint32_t>(room);
-      int64_t exchange = 0;
-      for (const PlacedKernel& k : chain_) exchange = std::max(exchange, exchange_bytes(*k.kernel, shape_));
-      if (room * shape_.rows * held_ + exchange <= most) return true;
+      WarpExchange exchange;
+      for (const PlacedKernel& k : chain_) exchange = widest(exchange, exchange_of(*k.kernel, shape_));
+      if (room * shape_.rows * held_ + exchange.bytes() <= most) return true;
     }
     return false;
   };
