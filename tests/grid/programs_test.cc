@@ -250,7 +250,7 @@ TEST_CASE("rows that the threads of a block can hold are read once and written o
           "[grid_programs][grid_chains]") {
   const EmittedKernels emitted;
   for (const hlo::DType t : {hlo::DType::kF16, hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kF64})
-    for (const hlo::Dims& dims : {hlo::Dims{21, 128}, {5, 3, 256}, {9, 768}, {3, 1024}, {2, 2048}})
+    for (const hlo::Dims& dims : {hlo::Dims{21, 128}, {700, 128}, {5, 3, 256}, {9, 768}, {3, 1024}, {2, 2048}})
       for (const RowProgram& p : row_programs(t, dims)) {
         CAPTURE(p.name, hlo::info(t).name, dims);
         const auto executable = *jit::Executable::compile(testing::cuda_device(), p.program);

@@ -187,7 +187,7 @@ Result work_of_twin(const OpaqueFunction& function, unsigned blocks, unsigned th
   }
   const std::vector<size_t> addresses = twin->addresses();
   std::vector<int64_t> bytes = twin->bytes(values);
-  const std::vector<bool> is_held = twin->are_held();
+  const std::vector<bool> is_held = twin->are_held(), is_nowhere = twin->are_made_held(values);
   for (size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] < 0) bytes[i] = bytes_after(values[addresses[i]]);
   *work = {Queues::Kind::kLaunch, str_cat("kernel ", function.entry), twin->touches(function.entry, values),
@@ -197,12 +197,13 @@ Result work_of_twin(const OpaqueFunction& function, unsigned blocks, unsigned th
              std::map<uint64_t, std::vector<char>> held;
              std::vector<int64_t> reached = bytes;
              for (size_t i = 0; i < addresses.size(); ++i) {
-               std::vector<char>* own = is_held[i] ? &held[values[addresses[i]]] : nullptr;
-               if (own) own->resize(std::max(own->size(), static_cast<size_t>(bytes[i])));
-               if (own) reached[i] = 0;
+               if (is_held[i]) reached[i] = 0;
+               if (!is_nowhere[i]) continue;
+               std::vector<char>& own = held[values[addresses[i]]];
+               own.resize(std::max(own.size(), static_cast<size_t>(bytes[i])));
              }
              for (size_t i = 0; i < addresses.size(); ++i)
-               pointers[addresses[i]] = is_held[i]
+               pointers[addresses[i]] = is_nowhere[i]
                                             ? reinterpret_cast<uintptr_t>(held[values[addresses[i]]].data())
                                             : reinterpret_cast<uintptr_t>(bytes_at(values[addresses[i]]));
              if (!standin().runner)

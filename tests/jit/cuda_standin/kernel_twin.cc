@@ -1,6 +1,7 @@
 #include "tests/jit/cuda_standin/kernel_twin.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "hlo/strings.h"
@@ -44,6 +45,8 @@ bool LoopTwin::is_held(uint32_t buffer) const {
     if (kernel_.accesses[a].buffer == buffer && reaches_memory(a)) return false;
   return true;
 }
+
+bool LoopTwin::writes(uint32_t buffer) const { return kernel_.buffers[buffer].written; }
 
 int64_t LoopTwin::outputs(const std::vector<int64_t>& args) const {
   int64_t n = 1;
@@ -227,6 +230,19 @@ std::vector<int64_t> KernelTwin::bytes(Values values) const {
   each([&](const LoopTwin& loop, size_t first) {
     for (uint32_t i = 0; i < loop.buffers(); ++i) out.push_back(loop.bytes_of(i, values.subspan(first)));
   });
+  return out;
+}
+
+std::vector<bool> KernelTwin::are_made_held(Values values) const {
+  const std::vector<size_t> at = addresses();
+  std::vector<bool> out;
+  std::set<uint64_t> made;
+  for (const auto& loop : loops_)
+    for (uint32_t i = 0; i < loop->buffers(); ++i) {
+      const uint64_t address = values[at[out.size()]];
+      if (loop->is_held(i) && loop->writes(i)) made.insert(address);
+      out.push_back(loop->is_held(i) && made.contains(address));
+    }
   return out;
 }
 

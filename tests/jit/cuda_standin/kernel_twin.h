@@ -41,6 +41,7 @@ class LoopTwin {
   int64_t bytes_of(uint32_t buffer, std::span<const uint64_t> values) const;
   // Whether nothing of the buffer is in memory: threads hold it.
   bool is_held(uint32_t buffer) const;
+  bool writes(uint32_t buffer) const;
   // Of one row of a chain.
   int64_t units(std::span<const uint64_t> values, int64_t rows) const;
 
@@ -78,7 +79,10 @@ class KernelTwin {
   // Which parameters are addresses of buffers, and how many bytes are reached from each (as bytes_of above).
   std::vector<size_t> addresses() const;
   std::vector<int64_t> bytes(Values values) const;
+  // Of these: whether the kernel reaches none of it, and whether a kernel of the chain has made it, so that
+  // it is nowhere in memory.
   std::vector<bool> are_held() const;
+  std::vector<bool> are_made_held(Values values) const;
   std::string refusal(std::string_view entry, Values values, unsigned blocks, unsigned threads) const;
   std::vector<Touch> touches(std::string_view entry, Values values) const;
   bool does_all(std::string_view entry) const { return is_chain() || LoopTwin::does_all(entry); }
