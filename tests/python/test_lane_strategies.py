@@ -275,6 +275,23 @@ def test_the_report_says_how_lanes_go_on(strategy, f, count, how):
         assert set(re.findall(r": lanes (.*)", report)) == set(how), report
 
 
+@pytest.mark.parametrize("write", ["scatter", "dynamic_update_slice"])
+def test_lanes_that_write_places_of_long_arrays_go_one_by_one(write):
+    def filled(start, x):
+        def step(carry):
+            i, x = carry
+            if write == "scatter":
+                return i + 2, x.at[i].add(i * 0.5)
+            return i + 2, lax.dynamic_update_index_in_dim(x, i * 0.5, i, 0)
+
+        return lax.while_loop(lambda c: c[0] < c[1].size, step, (start, x))[1]
+
+    start, x = array([90, 7, 100, 31]), array(np.arange(400, dtype=np.float32).reshape(4, 100))
+    got = lm.jit(lm.vmap(filled))(start, x)
+    assert ": lanes one by one" in lm.cache.explain(lm.cache.entries()[0]["id"])
+    np.testing.assert_array_equal(value(got), [value(filled(*of)) for of in zip(start, x)])
+
+
 def test_the_report_says_of_packed_lanes_that_they_go_back_together():
     batched = lm.vmap(number, strategy="auto")
     told = []

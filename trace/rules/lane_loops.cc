@@ -123,13 +123,20 @@ namespace {
 
 constexpr int64_t kSmallRow = 8, kLongArray = 64;
 
+// Whether a node's result is its first operand but for what it writes: the number of the operand with that.
+std::optional<uint32_t> writes(const Node& n) {
+  if (n.op() == Op::dynamic_update_slice) return 1;
+  if (n.op() == Op::scatter && n.num_results() == 1) return 2;
+  return std::nullopt;
+}
+
 // Whether a computation makes numbers, and arrays only by writing some rows.
 bool makes_numbers(const Computation& c) {
   for (const Node* n : c.nodes()) {
     for (const ComputationPtr& region : regions_of(*n))
       if (!makes_numbers(*region)) return false;
-    const bool writes_row =
-        n->op() == Op::dynamic_update_slice && n->operand_type(1)->num_elements <= kSmallRow;
+    const std::optional<uint32_t> written = writes(*n);
+    const bool writes_row = written && n->operand_type(*written)->num_elements <= kSmallRow;
     if (n->op() == Op::parameter || n->op() == Op::constant || n->op() == Op::broadcast_in_dim || writes_row)
       continue;
     for (uint32_t i = 0; i < n->num_results(); ++i)
@@ -148,8 +155,7 @@ bool has_stack(const Loop& loop) {
   for (size_t i = 0; i < body.roots().size(); ++i) {
     const Value& root = body.roots()[i];
     if (!root.type()->is_array()) return false;
-    found =
-        found || (root.type()->num_elements >= kLongArray && root.node()->op() == Op::dynamic_update_slice);
+    found = found || (root.type()->num_elements >= kLongArray && writes(*root.node()));
   }
   return found && makes_numbers(loop);
 }
