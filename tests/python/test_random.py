@@ -242,6 +242,23 @@ def test_keys_of_the_generator_rbg(words):
     )
     np.testing.assert_array_equal(value(random.permutation(key, 20)), jax.random.permutation(theirs, 20))
     np.testing.assert_allclose(value(random.normal(key, (6,))), jax.random.normal(theirs, (6,)), rtol=1e-6)
+    for name, *parameters in (
+        ("gamma", np.array([0.3, 2.0, 50.0], np.float32)),
+        ("loggamma", np.array([0.01, 2.0], np.float32)),
+        ("beta", 2.0, 3.0),
+        ("dirichlet", np.array([1.0, 2.0], np.float32)),
+        ("t", 3.0),
+        ("ball", 3),
+        ("binomial", np.array([10.0, 500.0], np.float32), 0.3),
+        ("multinomial", 10.0, np.array([0.3, 0.7], np.float32)),
+    ):
+        ours = value(getattr(random, name)(key, *parameters))
+        np.testing.assert_allclose(ours, getattr(jax.random, name)(theirs, *parameters), rtol=5e-6)
+    with jax.enable_x64(True):
+        wide = np.asarray(jax.random.gamma(theirs, np.array([0.3, 2.0]), dtype="float64"))
+    np.testing.assert_allclose(
+        value(random.gamma(key, np.array([0.3, 2.0]), dtype="float64")), wide, rtol=1e-12
+    )
 
 
 def test_names_and_limits_of_generators():
@@ -253,8 +270,6 @@ def test_names_and_limits_of_generators():
         random.wrap_key_data(key, impl="threefry2x32")
     with pytest.raises(ValueError, match="no generator 'philox'"):
         random.key(0, impl="philox")
-    with pytest.raises(NotImplementedError, match="threefry2x32 only"):
-        random.gamma(key, 2.0)
     with pytest.raises(NotImplementedError, match="threefry2x32 only"):
         random.poisson(key, 2.0)
     drawn = lm.vmap(lambda k: random.uniform(k, (3,)))(random.split(key, 4))

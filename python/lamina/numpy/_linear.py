@@ -358,8 +358,10 @@ def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tens
         raise ValueError(f"einsum {subscripts!r} names {len(terms)} operands, but {len(ts)} were given")
     for part in [*terms, right]:
         letters = part.replace("...", "", 1)
-        if not all(c.isascii() and c.isalpha() for c in letters):
-            raise ValueError(f"einsum {subscripts!r}: indices are letters, with at most one ... per operand")
+        if not all(c.isascii() and c.isalnum() for c in letters):
+            raise ValueError(
+                f"einsum {subscripts!r}: indices are letters and digits, with at most one ... per operand"
+            )
     wide = 0
     for term, t in zip(terms, ts, strict=False):
         named = len(term.replace("...", ""))

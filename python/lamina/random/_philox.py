@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lamina import _core, lax
@@ -37,6 +38,16 @@ def _philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + const(_STEPS[0], "uint32"), k1 + const(_STEPS[1], "uint32")
     return [c0, c1, c2, c3]
+
+
+def _start(key: Sequence[Tensor]) -> list[Tensor]:
+    """The counter of a key's first block, lowest word first."""
+    return [*key[2:], *key[:2]]
+
+
+def first_words(key: Sequence[Tensor]) -> list[Tensor]:
+    """The first two words that every one of many keys gives, which are arrays of four words."""
+    return _philox(_start(key), list(key[:2]))[:2]
 
 
 def _after(words: list[Tensor], low: Tensor, high: Tensor | None) -> list[Tensor]:
@@ -70,7 +81,7 @@ def _region(count: int) -> Any:
     def drawn(p: list[Tensor]) -> list[Tensor]:
         key = [lax.reshape(lax.slice(p[0], (i,), (i + 1,)), ()) for i in range(4)]
         blocks = -(-count // 4)
-        made = _philox(_after([*key[2:], *key[:2]], *_numbers(blocks)), key[:2])
+        made = _philox(_after(_start(key), *_numbers(blocks)), key[:2])
         flat = lax.reshape(lax.concatenate([lax.reshape(m, (blocks, 1)) for m in made], 1), (4 * blocks,))
         return [lax.slice(flat, (0,), (count,))]
 

@@ -20,17 +20,19 @@ from lamina._custom import custom_jvp
 from lamina._tensor import describe, to_tensor
 from lamina.lax._base import const
 from lamina.numpy._common import compare, ew, full_of, iterate, select
+from lamina.random import _philox
 from lamina.random._streams import (
     _above_minus_one,
+    _check_key,
     _draw,
     _float_name,
     _joined,
+    _of_philox,
     _raw_type,
     _scalar,
     _scaled,
     _shape,
     _threefry,
-    _threefry_key,
     exponential,
     maxwell,
     normal,
@@ -39,19 +41,22 @@ from lamina.random._streams import (
     uniform,
 )
 
-Words = tuple[Tensor, Tensor]
+Words = tuple[Tensor, ...]
 
-# --- streams of many keys at once: one key per element, as two arrays of words ---
+# --- streams of many keys at once: one key per element, as arrays of its words ---
 
 
 def _fork(k: Words, i: int) -> Words:
     """The i-th key of split, of every key."""
-    return _threefry(*k, const(0, "uint32"), const(i, "uint32"))
+    halves = (k[n : n + 2] for n in range(0, len(k), 2))
+    return tuple(w for half in halves for w in _threefry(*half, const(0, "uint32"), const(i, "uint32")))
 
 
 def _uniforms(k: Words, name: str, minval: Any = 0.0) -> Tensor:
     """One uniform number of every key, as `uniform(key, (), ...)` gives it."""
-    return _scaled(_joined(*_fork(k, 0), _raw_type(name)), name, minval, 1.0)
+    raw = _raw_type(name)
+    drawn = _joined(*_fork(k, 0), raw) if len(k) == 2 else _of_philox(*_philox.first_words(k), raw)
+    return _scaled(drawn, name, minval, 1.0)
 
 
 def _normals(k: Words, name: str) -> Tensor:
@@ -70,25 +75,24 @@ def _marsaglia_tsang(k: Words, a: Tensor, log_space: bool) -> Tensor:
     d = select(large, a, a + one) - third
     c = third / lax.sqrt(d)
 
-    def undecided(k0: Tensor, k1: Tensor, x: Tensor, v: Tensor, u: Tensor) -> Tensor:
+    def undecided(x: Tensor, v: Tensor, u: Tensor, *_: Tensor) -> Tensor:
         squeezed = compare(u, one - const(0.0331, name) * (x * x), "GE")
         exact = compare(lax.log(u), x * const(0.5, name) + d * (one - v + lax.log(v)), "GE")
         return ew("and", squeezed, exact)
 
-    def draw(k0: Tensor, k1: Tensor, x: Tensor, v: Tensor, u: Tensor) -> list[Tensor]:
-        key, x_key, u_key = (_fork((k0, k1), i) for i in range(3))
+    def draw(x: Tensor, v: Tensor, u: Tensor, *k: Tensor) -> list[Tensor]:
+        key, x_key, u_key = (_fork(k, i) for i in range(3))
 
-        def again(x0: Tensor, x1: Tensor, x: Tensor, v: Tensor) -> list[Tensor]:
-            x = _normals(_fork((x0, x1), 1), name)
-            return [*_fork((x0, x1), 0), x, one + x * c]
+        def again(x: Tensor, v: Tensor, *k: Tensor) -> list[Tensor]:
+            x = _normals(_fork(k, 1), name)
+            return [x, one + x * c, *_fork(k, 0)]
 
-        x, v = iterate(
-            [*x_key, one - one, -one], lambda x0, x1, x, v: compare(v, 0.0, "LE"), again, 2**31 - 1
-        )[2:]
-        return [*key, x * x, v * v * v, _uniforms(u_key, name)]
+        start = [one - one, -one, *x_key]
+        x, v = iterate(start, lambda x, v, *_: compare(v, 0.0, "LE"), again, 2**31 - 1)[:2]
+        return [x * x, v * v * v, _uniforms(u_key, name), *key]
 
     key, boost_key = _fork(k, 0), _fork(k, 1)
-    v = iterate([*key, one - one, one, one + one], undecided, draw, 2**31 - 1)[3]
+    v = iterate([one - one, one, one + one, *key], undecided, draw, 2**31 - 1)[1]
     if log_space:
         logs = lax.log1p(-_uniforms(boost_key, name))
         boost = select(ew("or", large, compare(logs, 0.0, "EQ")), 0.0, logs * (one / a))
@@ -104,8 +108,8 @@ def _gamma_function(log_space: bool) -> Callable[..., Tensor]:
     """
 
     @custom_jvp
-    def sample(a: Tensor, k0: Tensor, k1: Tensor) -> Tensor:
-        return _marsaglia_tsang((k0, k1), a, log_space)
+    def sample(a: Tensor, *k: Tensor) -> Tensor:
+        return _marsaglia_tsang(k, a, log_space)
 
     @sample.defjvp
     def rule(primals: Any, tangents: Any) -> tuple[Tensor, Tensor]:
@@ -126,10 +130,10 @@ _gamma_sample, _loggamma_sample = _gamma_function(False), _gamma_function(True)
 
 def _gamma(what: str, sample: Any, key: Any, a: Any, shape: Any, dtype: Any) -> Tensor:
     name = _float_name(what, dtype)
-    k, shape = _threefry_key(key, what), _draw(what, shape, a)
+    k, shape = _check_key(key), _draw(what, shape, a)
     alphas = lax.reshape(np_.broadcast_to(_scalar(a, name), shape), (math.prod(shape),))
     keys = split(k, math.prod(shape))
-    words = [lax.index_in_dim(keys, i, 1, False) for i in (0, 1)]
+    words = [lax.index_in_dim(keys, i, 1, False) for i in range(k.shape[0])]
     return lax.reshape(sample(alphas, *words), shape)
 
 
@@ -275,9 +279,18 @@ def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any =
     return lax.convert_element_type(trials, dtype)
 
 
+def _poisson_key(key: Any) -> Tensor:
+    k = _check_key(key)
+    if k.shape != (2,):
+        raise NotImplementedError(
+            "random.poisson draws from keys of threefry2x32 only; make one of this key's first words: key[:2]"
+        )
+    return k
+
+
 def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
     """Poisson numbers of mean lam, integers; -1 for NaN."""
-    k, shape = _threefry_key(key, "poisson"), _draw("poisson", shape, lam)
+    k, shape = _poisson_key(key), _draw("poisson", shape, lam)
     name = dtypes.canonical(dtype)
     if name.kind not in "iu":
         raise TypeError(f"random.poisson makes integers, not {name.name}")
@@ -334,7 +347,7 @@ def _transformed_poisson(key: Tensor, rate: Tensor, name: str) -> Tensor:
 def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """The number of successes of n trials of probability p, a float; NaN for NaN or a negative n or p."""
     name = _float_name("binomial", dtype)
-    k, prob = _threefry_key(key, "binomial"), _parameter(p)
+    k, prob = _check_key(key), _parameter(p)
     shape = _draw("binomial", shape, n, p)
     count = np_.broadcast_to(lax.convert_element_type(to_tensor(n), prob.dtype), shape)
     prob = np_.broadcast_to(prob, shape)

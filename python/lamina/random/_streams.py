@@ -104,16 +104,6 @@ def _check_key(k: Any, batch: bool = False) -> Tensor:
     return t
 
 
-def _threefry_key(k: Any, what: str) -> Tensor:
-    """A key whose words are drawn from by themselves, which those of Philox are not."""
-    t = _check_key(k)
-    if t.shape != (2,):
-        raise NotImplementedError(
-            f"random.{what} draws from keys of threefry2x32 only; make one of this key's first words: key[:2]"
-        )
-    return t
-
-
 def _halves(k: Tensor) -> list[Tensor]:
     """The Threefry keys that a key is made of."""
     if k.shape[-1] == 2:
@@ -209,8 +199,12 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "uint32") -> Tensor:
         return _joined(*_blocks(k, shape), t)
     each = 2 if t.itemsize == 8 else 1
     drawn = _philox.words(k, shape, each)
-    low, high = (lax.index_in_dim(drawn, i, len(shape), False) for i in (0, each - 1))
-    return _joined(high, low, t) if each == 2 else _core.elementwise("convert", low, dtype=str(t))
+    return _of_philox(*(lax.index_in_dim(drawn, i, len(shape), False) for i in (0, each - 1)), t)
+
+
+def _of_philox(low: Tensor, high: Tensor, t: dtypes.DType) -> Tensor:
+    """Unsigned integers of words of Philox, of which those of up to 32 bits take one."""
+    return _joined(high, low, t) if t.itemsize == 8 else _core.elementwise("convert", low, dtype=str(t))
 
 
 def _joined(high: Tensor, low: Tensor, t: dtypes.DType) -> Tensor:
