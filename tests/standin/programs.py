@@ -557,6 +557,26 @@ def checks_as_part_of_a_result():
     return [str(text) for text in [*found, lanes]] + refused
 
 
+def rules_of_functions_with_integers():
+    @jax.custom_vjp
+    def counted(x, n):
+        return {"y": jnp.sin(x) * n, "n": n + 1, "none": None}
+
+    def back(kept, g):
+        assert jax.tree.structure(g) == jax.tree.structure({"y": 0.0, "n": 0, "none": None})
+        return g["y"] * jnp.cos(kept), g["n"]
+
+    counted.defvjp(lambda x, n: (counted(x, n), x * n), back)
+    slope = lambda x, n: jax.grad(lambda x: counted(x, n)["y"])(x)  # noqa: E731
+    lanes = jax.vmap(slope, (0, None))(jnp.array([0.5, 1.0]), 3)
+    return [slope(0.5, jnp.int32(2)), jax.jit(slope)(0.5, 2), lanes]
+
+
+def rows_taken_out_of_range():
+    at = jnp.array([1, 7, -1, -9])
+    return [jnp.nan_to_num(jnp.take(jnp.arange(6.0).reshape(3, 2), at, axis=0), nan=-1), jnp.take(at, at)]
+
+
 def keys_of_other_generators():
     key, few = jax.random.key(7, impl="unsafe_rbg"), jax.random.key(3)
     keys = [jax.random.split(key), jax.random.split(key, (2, 3)), jax.random.fold_in(key, 5)]

@@ -62,11 +62,11 @@ def _filled(derivative: Any, argument: Any) -> Any:
     return treedef.unflatten([float0_like(x) if d is None else d for d, x in zip(given, leaves, strict=True)])
 
 
-def without_float0(x: Any) -> Any:
+def without_float0(x: Any, zeros: Any = lambda t: np.zeros(t.shape, np.int32)) -> Any:
     """Tangents and cotangents: zeros of the integer type in the place of float0."""
 
     def leaf(t: Any) -> Any:
-        return np.zeros(t.shape, np.int32) if getattr(t, "dtype", None) == FLOAT0 else t
+        return zeros(t) if getattr(t, "dtype", None) == FLOAT0 else t
 
     return lm.tree_util.tree_map(leaf, x, is_leaf=lambda t: isinstance(t, Float0))
 
@@ -343,9 +343,60 @@ class custom_jvp(lm.custom_jvp):
         return wrapped(super().__call__)(*args, **kwargs)
 
 
+class _Residuals:
+    """What a forward rule keeps, and the shapes of those of its results that are integers; None for others."""
+
+    def __init__(self, kept: Any, integers: tuple[Any, ...]) -> None:
+        self.kept, self.integers = kept, integers
+
+
+lm.tree_util.register_pytree_node(
+    _Residuals, lambda r: ((r.kept,), r.integers), lambda integers, kept: _Residuals(*kept, integers)
+)
+
+
+def _shape_of_integers(x: Any) -> tuple[int, ...] | None:
+    if x is None or lm.numpy.issubdtype(getattr(x, "dtype", type(x)), np.inexact):
+        return None
+    return np.shape(x)
+
+
+def _telling_integers(fwd: Any) -> Any:
+    """A forward rule that tells the backward rule which results are integers."""
+
+    @functools.wraps(fwd)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        returned = fwd(*args, **kwargs)
+        if type(returned) is not tuple or len(returned) != 2:
+            return returned
+        integers = tuple(
+            map(_shape_of_integers, lm.tree.tree_leaves(returned[0], is_leaf=lambda x: x is None))
+        )
+        return returned if set(integers) <= {None} else (returned[0], _Residuals(returned[1], integers))
+
+    return call
+
+
+def _given_float0(bwd: Any) -> Any:
+    """A backward rule with `float0` for the cotangents of integers."""
+
+    @functools.wraps(bwd)
+    def call(*args: Any) -> Any:
+        *fixed, kept, cotangents = args
+        if isinstance(kept, _Residuals):
+            leaves, treedef = lm.tree.tree_flatten(cotangents, is_leaf=lambda c: c is None)
+            whole = [c if n is None else Float0(n) for c, n in zip(leaves, kept.integers, strict=True)]
+            kept, cotangents = kept.kept, treedef.unflatten(whole)
+        return without_float0(bwd(*fixed, kept, cotangents), lambda t: None)
+
+    return call
+
+
 class custom_vjp(lm.custom_vjp):
-    def defvjp(self, fwd: Any, bwd: Any, *args: Any, **kwargs: Any) -> None:
-        super().defvjp(types64.in_a_rule(fwd), types64.in_a_rule(bwd), *args, **kwargs)
+    def defvjp(self, fwd: Any, bwd: Any, symbolic_zeros: bool = False, **options: Any) -> None:
+        if not symbolic_zeros:
+            fwd, bwd = _telling_integers(fwd), _given_float0(bwd)
+        super().defvjp(types64.in_a_rule(fwd), types64.in_a_rule(bwd), symbolic_zeros, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)

@@ -250,7 +250,47 @@ def scheduling_group(name: str | None = None) -> Callable[[Any], Any]:
     return lambda f: f
 
 
+class ColocatedPython:
+    """A function that runs beside the devices that hold its arguments: here, in this process."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fun(*args, **kwargs)
+
+    def specialize(self, **types: Any) -> ColocatedPython:
+        """The same for given types of arguments and results, which change nothing here."""
+        return self
+
+
+def _reduced(x: Any) -> Any:
+    """How places of arrays are pickled for another process, which there is none of."""
+    raise NotImplementedError(f"there is no other process to send {x!r} to")
+
+
 MODULES: dict[str, dict[str, Any]] = {
+    "jax.experimental.colocated_python": {
+        "colocated_cpu_devices": lambda devices: devices,
+        "colocated_python": ColocatedPython,
+        "colocated_python_class": lambda cls: cls,
+    },
+    "jax.experimental.colocated_python.serialization": {
+        "DeviceList": tuple,
+        **{n: _reduced for n in ("_reduce_mesh", "_reduce_device_list", "_reduce_single_device_sharding")},
+    },
+    "jax.extend.ifrt_programs": {"ifrt_programs": None},
+    # Asked for by libraries that only use them with several processes.
+    **{
+        name: {}
+        for name in (
+            "jax.experimental.array_serialization",
+            "jax.experimental.array_serialization.serialization",
+            "jax.experimental.colocated_python.func",
+            "jax.interpreters.pxla",
+        )
+    },
     "jax.memory": {"Space": Space},
     "jax.experimental.compute_on": {"compute_on": lambda compute_type: _nothing()},
     "jax.experimental.scheduling_groups": {"scheduling_group": scheduling_group},

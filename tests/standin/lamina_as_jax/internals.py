@@ -13,6 +13,7 @@ import lamina as lm
 import numpy as np
 from lamina import _traces, tree
 from lamina import numpy as lnp
+from lamina.ref import Ref
 
 from lamina_as_jax import adapters, avals, jitted, keys, linear_util, primitives, sharding
 
@@ -42,7 +43,9 @@ class Registry:
     """The types that are containers."""
 
     def __contains__(self, cls: object) -> bool:
-        return cls in (dict, list, tuple, type(None)) or (cls in tree._registry and cls is not keys.KeyArray)
+        if cls in (keys.KeyArray, Ref):
+            return False
+        return cls in (dict, list, tuple, type(None)) or cls in tree._registry
 
 
 def safe_zip(*lists: Any) -> list[tuple[Any, ...]]:

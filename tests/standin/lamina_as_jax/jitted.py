@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import weakref
 from collections.abc import Callable
@@ -36,6 +37,10 @@ class Jitted:
         self._compiler_options = compiler_options
         # A function of Lamina's for each state of the options under which a trace is another.
         self._make, self._of_options = make, {settings.traced_under(): inner}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.__wrapped__)
 
     @property
     def _inner(self) -> Any:

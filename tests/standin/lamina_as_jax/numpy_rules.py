@@ -14,7 +14,7 @@ from lamina import _core
 from lamina import numpy as lnp
 from lamina._core import Tensor
 
-from lamina_as_jax import types64
+from lamina_as_jax import keys, types64
 
 
 @functools.wraps(lnp.clip)
@@ -27,6 +27,17 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
             "components"
         )
     return types64.wrapped(lnp.clip)(arr, min, max)
+
+
+_take = keys.each_word(types64.wrapped(lnp.take))
+
+
+@functools.wraps(lnp.take)
+def take(
+    a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str | None = None, **options: Any
+) -> Any:
+    """Fills the places of indices out of range, of which Lamina tells those that it knows."""
+    return _take(a, indices, axis, out, mode or "fill", **options)
 
 
 def _diagonal(name: str, place: int) -> Callable[..., Any]:
@@ -152,6 +163,7 @@ NUMPY: dict[str, Any] = {
     **ufuncs(),
     **{n: types64.keeping_integers(types64.wrapped(getattr(lnp, n))) for n in _RUNNING},
     "clip": clip,
+    "take": take,
     "tri": _diagonal("tri", 2),
     **{n: _diagonal(n, 1) for n in ("tril", "triu")},
     "choose": _raising("choose", "jnp.choose"),

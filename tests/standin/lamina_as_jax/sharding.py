@@ -548,6 +548,7 @@ NAMES: dict[str, Any] = {
     "Sharding": Sharding,
     "NamedSharding": NamedSharding,
     "SingleDeviceSharding": SingleDeviceSharding,
+    "make_single_device_sharding": SingleDeviceSharding,
     "PartitionSpec": PartitionSpec,
     "Mesh": Mesh,
     "set_mesh": set_mesh,

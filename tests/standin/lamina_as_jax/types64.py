@@ -72,6 +72,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     """The element type of a value, or that a type or its name stands for."""
     if isinstance(x, (type, str, np.dtype)):
         return canonical(x)
+    if isinstance(x, (bool, int, float, complex)):  # or what stands for one that a traced function reads
+        return canonical(x.__class__)
     found = getattr(x, "dtype", None)
     return canonical(type(x) if found is None else getattr(found, "name", found))
 
