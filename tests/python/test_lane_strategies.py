@@ -276,20 +276,39 @@ def test_the_report_says_how_lanes_go_on(strategy, f, count, how):
 
 
 @pytest.mark.parametrize("write", ["scatter", "dynamic_update_slice"])
-def test_lanes_that_write_places_of_long_arrays_go_one_by_one(write):
+@pytest.mark.parametrize("loop", ["while", "fori", "scan"])
+def test_lanes_that_write_places_of_their_own_go_one_by_one(loop, write):
+    def step(i, x):
+        if write == "scatter":
+            return i * 3 % 100, x.at[i].add(i * 0.5)
+        return i * 3 % 100, lax.dynamic_update_index_in_dim(x, i * 0.5, i, 0)
+
     def filled(start, x):
-        def step(carry):
-            i, x = carry
-            if write == "scatter":
-                return i + 2, x.at[i].add(i * 0.5)
-            return i + 2, lax.dynamic_update_index_in_dim(x, i * 0.5, i, 0)
+        if loop == "while":
+            return lax.while_loop(lambda c: c[0] != 1, lambda c: step(*c), (start, x))[1]
+        if loop == "fori":
+            return lax.fori_loop(0, 30, lambda _, c: step(*c), (start, x))[1]
+        return lax.scan(lambda c, _: (step(*c), c[0]), (start, x), length=30)[0][1]
 
-        return lax.while_loop(lambda c: c[0] < c[1].size, step, (start, x))[1]
-
-    start, x = array([90, 7, 100, 31]), array(np.arange(400, dtype=np.float32).reshape(4, 100))
+    start, x = array([81, 7, 27, 3]), array(np.arange(400, dtype=np.float32).reshape(4, 100))
     got = lm.jit(lm.vmap(filled))(start, x)
-    assert ": lanes one by one" in lm.cache.explain(lm.cache.entries()[0]["id"])
+    report = lm.cache.explain(lm.cache.entries()[0]["id"])
+    assert set(re.findall(r": lanes (.*)", report)) == {"one by one"}, report
     np.testing.assert_array_equal(value(got), [value(filled(*of)) for of in zip(start, x)])
+
+
+def test_derivatives_of_lanes_that_write_places_of_their_own():
+    def f(start, x):
+        def step(c, _):
+            i, x = c
+            return (i * 3 % 50, x.at[i].multiply(lnp.sin(x[i - 1]))), x[i]
+
+        (_, x), seen = lax.scan(step, (start, x), length=20)
+        return (x * x).sum() + seen.sum()
+
+    start, x = array([1, 7, 27]), array(np.linspace(-2, 2, 150).reshape(3, 50))
+    grads = value(lm.jit(lm.grad(lambda x: lm.vmap(f)(start, x).sum()))(x))
+    np.testing.assert_allclose(grads, [value(lm.grad(f, 1)(*of)) for of in zip(start, x)], rtol=1e-12)
 
 
 def test_the_report_says_of_packed_lanes_that_they_go_back_together():

@@ -232,11 +232,18 @@ JvpResult scatter_extremum_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   return {{b.divide(scatter_add(b, node, of_operand, x[1], of_updates), count)}, {}};
 }
 
+// Whether no element is written twice: it is said, or each array of a batch gets one window.
+bool writes_once(const Node& scatter) {
+  const Attrs& a = scatter.attrs();
+  const Dims& batch = a.ints(Attr::scatter_indices_batching_dims);
+  return a.flag(Attr::unique_indices) || has_one_index_vector(scatter, batch);
+}
+
 JvpResult scatter_product_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   Value out;
   if (t[0]) out = b.multiply(t[0], b.remake(node, {{b.full_like(x[0], 1), x[1], x[2]}})[0]);
   if (!t[2] || !b.ok()) return {{out}, {}};
-  if (!node.attrs().flag(Attr::unique_indices)) {
+  if (!writes_once(node)) {
     b.fail(absl::UnimplementedError(
         str_cat("the derivative of a product scattered into ", to_string(*node.result_type(0)),
                 " by its factors needs unique_indices=True, each element multiplied once at most")));
@@ -280,15 +287,6 @@ Dims window_sizes(const Node& node) {
   return out;
 }
 
-// Whether the scatter has one window, which is written once.
-bool has_one_window(const Node& node) {
-  const Type& indices = *node.operand_type(node.operands().size() / 2);
-  const int64_t vector_dim = node.attrs().integer(Attr::index_vector_dim);
-  for (int64_t d = 0; d < indices.rank(); ++d)
-    if (d != vector_dim && indices.dims[d] != 1) return false;
-  return node.attrs().ints(Attr::input_batching_dims).empty();
-}
-
 // The windows of `operand` that start there.
 Value gather_windows(Builder& b, const Node& scatter, const Value& operand, const Value& starts,
                      const Dims& sizes) {
@@ -322,7 +320,7 @@ Value read_uncut_windows(Builder& b, const Node& node, const Value& operand, con
   if (vector_dim < indices.rank())
     inside = b.reduce(inside, Op::and_, b.scalar(DType::kBool, 1), {{vector_dim}});
   Value read;
-  if (has_one_window(node)) {
+  if (a.ints(Attr::input_batching_dims).empty() && has_one_index_vector(node)) {
     Values starts(sizes.size(), b.scalar_int(indices.dtype(), 0));
     for (size_t i = 0; i < map.size(); ++i) {
       Dims from(indices.rank(), 0), to(indices.rank(), 1);
@@ -400,8 +398,7 @@ Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops 
     }
     if (!linear[m + 1 + i]) continue;
     out[m + 1 + i] = read_windows(b, node, ct[i], indices);
-    if (kind == ScatterKind::kAdd || node.attrs().flag(Attr::unique_indices) || has_one_window(node))
-      continue;
+    if (kind == ScatterKind::kAdd || writes_once(node)) continue;
     if (!winner) {
       // Scatter each update's number (from 1), and see which numbers are still there.
       const int64_t n = updates->num_elements;

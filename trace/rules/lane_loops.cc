@@ -11,8 +11,10 @@
 
 #include <limits>
 
+#include "hlo/op.h"
 #include "hlo/printer.h"
 #include "hlo/regions.h"
+#include "hlo/scalar/program.h"
 #include "trace/lanes.h"
 #include "trace/rules/loop_guard.h"
 #include "trace/transform_memo.h"
@@ -122,12 +124,48 @@ Values lanes_carries(Builder& b, const LanesLoop& lanes, Ops x, Marks batched, i
 namespace {
 
 constexpr int64_t kSmallRow = 8, kLongArray = 64;
+// Instructions of a step that is surely one kernel of a lane. Of more, vectors of many lanes save more time
+// than a step of the program for each step of the loop costs.
+constexpr int64_t kMostOfKernel = 128;
 
-// Whether a node's result is its first operand but for what it writes: the number of the operand with that.
+// Whether a node's result is its first operand but for one place that it writes: the number of the operand
+// with what it writes there.
 std::optional<uint32_t> writes(const Node& n) {
   if (n.op() == Op::dynamic_update_slice) return 1;
-  if (n.op() == Op::scatter && n.num_results() == 1) return 2;
-  return std::nullopt;
+  if (n.op() != Op::scatter || n.num_results() != 1 || !has_one_index_vector(n)) return std::nullopt;
+  return 2;
+}
+
+// Whether a computation holds nothing but what joins the kernel of a loop over arrays, and how much of it.
+bool joins_kernel(const Computation& c, int64_t& instructions) {
+  for (const Node* n : c.nodes()) {
+    instructions += n->def().is_elementwise()
+                        ? n->type()->num_elements * static_cast<int64_t>(hlo::scalar_program(*n).code.size())
+                        : 1;
+    if (instructions > kMostOfKernel) return false;
+    for (const ComputationPtr& region : regions_of(*n))
+      if (!joins_kernel(*region, instructions)) return false;
+    switch (n->op()) {
+      case Op::parameter:
+      case Op::constant:
+      case Op::iota:
+      case Op::broadcast_in_dim:
+      case Op::reshape:
+      case Op::slice:
+      case Op::concatenate:
+      case Op::reduce:
+      case Op::dynamic_slice:
+      case Op::gather:
+      case Op::call:
+      case Op::case_:
+      case Op::while_:
+      case Op::scan:
+        break;
+      default:
+        if (!n->def().is_elementwise() && !writes(*n)) return false;
+    }
+  }
+  return true;
 }
 
 // Whether a computation makes numbers, and arrays only by writing some rows.
@@ -137,7 +175,8 @@ bool makes_numbers(const Computation& c) {
       if (!makes_numbers(*region)) return false;
     const std::optional<uint32_t> written = writes(*n);
     const bool writes_row = written && n->operand_type(*written)->num_elements <= kSmallRow;
-    if (n->op() == Op::parameter || n->op() == Op::constant || n->op() == Op::broadcast_in_dim || writes_row)
+    if (n->op() == Op::parameter || n->op() == Op::constant || n->op() == Op::broadcast_in_dim ||
+        n->op() == Op::call || writes_row)
       continue;
     for (uint32_t i = 0; i < n->num_results(); ++i)
       if (!n->result_type(i)->is_array() || n->result_type(i)->num_elements > kSmallRow) return false;
@@ -158,6 +197,14 @@ bool has_stack(const Loop& loop) {
     found = found || (root.type()->num_elements >= kLongArray && writes(*root.node()));
   }
   return found && makes_numbers(loop);
+}
+
+bool writes_apart(const Computation& step, const Computation& of_lanes) {
+  int64_t instructions = 0;
+  if (!makes_numbers(step) || !joins_kernel(step, instructions)) return false;
+  return anywhere(of_lanes, [](const Node& n) {
+    return n.op() == Op::scatter && !n.attrs().ints(Attr::input_batching_dims).empty();
+  });
 }
 
 // --- lanes by cost ---

@@ -26,6 +26,10 @@ std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, in
 bool has_stack(const Loop& loop);
 // Whether the steps make numbers, and arrays only by writing some rows.
 bool makes_numbers(const Loop& loop);
+// Whether a step is one that makes numbers and small enough to be a kernel, and writes each lane's array at a
+// position of its own: where lanes go together that is a step of the program for each step of the loop.
+// `of_lanes`: the same step for all lanes.
+bool writes_apart(const hlo::Computation& step, const hlo::Computation& of_lanes);
 // The carries to start it with.
 Values lanes_carries(Builder& b, const LanesLoop& lanes, std::span<const Value> x,
                      std::span<const bool> batched, int64_t size);

@@ -10,6 +10,7 @@
 
 #include "hlo/dot_shape.h"
 #include "hlo/passes/pass.h"
+#include "trace/rules/lane_loops.h"
 #include "trace/rules/loop_derivatives.h"
 #include "trace/rules/loop_log.h"
 #include "trace/rules/loop_sums.h"
@@ -350,6 +351,7 @@ BatchResult scan_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
       }
     if (stable) break;
   }
+  if (writes_apart(*s.body, *body->body)) return batch_by_scan(b, node, x, batched, size);
   Values carries, xs;
   for (size_t i = 0; i < x.size(); ++i) {
     if (i < n)

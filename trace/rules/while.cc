@@ -66,7 +66,8 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (!lanes) return out;
   const Values carries = lanes_carries(b, *lanes, x, batched, size);
   if (!b.ok()) return out;
-  if (lanes->go && (goes_lane_by_lane(node) || has_stack(loop_of(node)) || lanes_apart(node)))
+  if (lanes->go ? goes_lane_by_lane(node) || has_stack(loop_of(node)) || lanes_apart(node)
+                : writes_apart(*loop_of(node).body, *lanes->loop.body))
     return batch_by_scan(b, node, x, batched, size);
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
                        few_lanes(loop_of(node), size) > 0;
