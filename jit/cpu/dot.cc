@@ -25,6 +25,7 @@ class Batches {
         lhs_offsets_(std::move(lhs)),
         rhs_offsets_(std::move(rhs)) {}
 
+  bool have_strides() const { return lhs_offsets_.empty() && rhs_offsets_.empty(); }
   int64_t lhs(int64_t i) const { return lhs_offsets_.empty() ? i * lhs_stride_ : lhs_offsets_[i]; }
   int64_t rhs(int64_t i) const { return rhs_offsets_.empty() ? i * rhs_stride_ : rhs_offsets_[i]; }
 
@@ -111,6 +112,45 @@ absl::Status packed_dot(const DotShape& s, const Batches& batches, int64_t terms
   return gemm<T, Out>(size, context, problem, store);
 }
 
+constexpr int64_t kTinyTogether = 4096;  // products per task
+
+// Where a factor [outer][k] has all its elements side by side, and those of a batch follow each other or are
+// the same.
+bool is_dense(int64_t batch_stride, int64_t outer_stride, int64_t k_stride, int64_t outer, int64_t k) {
+  const bool within = (outer_stride == k || outer == 1) && (k_stride == 1 || k == 1);
+  const bool across = (outer_stride == 1 || outer == 1) && (k_stride == outer || k == 1);
+  return (within || across) && (batch_stride == outer * k || batch_stride == 0);
+}
+
+// How to make products of which several fit a vector, or one does; none if they do not.
+template <typename T>
+std::optional<TinyDots<T>> tiny_dots(const DotShape& s) {
+  constexpr int64_t kLanes = TinyDots<T>::kLanes;
+  if (s.k < 1 || s.k > kMaxTinyTerms || s.m * s.k > kLanes || s.n * s.k > kLanes || s.m * s.n > kLanes)
+    return std::nullopt;
+  if (!is_dense(s.lhs_batch, s.lhs_m, s.lhs_k, s.m, s.k) ||
+      !is_dense(s.rhs_batch, s.rhs_n, s.rhs_k, s.n, s.k))
+    return std::nullopt;
+  TinyDots<T> out{.terms = s.k,
+                  .together = kLanes / std::max({s.m * s.k, s.n * s.k, s.m * s.n}),
+                  .a_size = s.m * s.k,
+                  .b_size = s.n * s.k,
+                  .c_size = s.m * s.n,
+                  .a_step = s.lhs_batch,
+                  .b_step = s.rhs_batch,
+                  .a_lane = {},
+                  .b_lane = {}};
+  for (int64_t i = 0; i < out.together * out.c_size; ++i) {
+    const int64_t product = i / out.c_size, row = i % out.c_size / s.n, column = i % s.n;
+    for (int64_t k = 0; k < s.k; ++k) {
+      out.a_lane[k][i] = product * s.lhs_batch + (s.m > 1 ? row * s.lhs_m : 0) + (s.k > 1 ? k * s.lhs_k : 0);
+      out.b_lane[k][i] =
+          product * s.rhs_batch + (s.n > 1 ? column * s.rhs_n : 0) + (s.k > 1 ? k * s.rhs_k : 0);
+    }
+  }
+  return out;
+}
+
 // T accumulates, Out is stored.
 template <typename T, typename Out, typename Store>
 absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const void* a, const void* b,
@@ -142,6 +182,24 @@ absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const
     else
       for (int64_t t = 0; t < tasks; ++t) some(t);
     return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
+  }
+  if constexpr (std::is_same_v<T, Out> && std::is_floating_point_v<T>) {
+    if (kernels.tiny_dots && s.batch > 1 && loads_unchanged<T>(in) && batches.have_strides()) {
+      if (const std::optional<TinyDots<T>> plan = tiny_dots<T>(s)) {
+        const auto some = [&](int64_t task) {
+          if (context.cancelled()) return;
+          const int64_t first = task * kTinyTogether, count = std::min(kTinyTogether, s.batch - first);
+          kernels.tiny_dots(*plan, count, reinterpret_cast<const T*>(lhs) + first * s.lhs_batch,
+                            reinterpret_cast<const T*>(rhs) + first * s.rhs_batch, c + first * plan->c_size);
+        };
+        const int64_t tasks = ceil_div(s.batch, kTinyTogether);
+        if (tasks > 1 && s.batch * plan->c_size * s.k >= kWorkPerThread)
+          context.parallel(tasks, some);
+        else
+          for (int64_t t = 0; t < tasks; ++t) some(t);
+        return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
+      }
+    }
   }
   if constexpr (std::is_same_v<T, Out>) {
     // A matrix and a vector whose elements lie as the kernels want them.

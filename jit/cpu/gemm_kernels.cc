@@ -127,6 +127,7 @@ const GemmKernels<T>& portable() {
       .columns_times = columns_times<T>,
       .two_blocks_times = nullptr,
       .two_block_rows = 0,
+      .tiny_dots = nullptr,
       .vector_dot = vector_dot<T>,
       .row_dots = row_dots<T>,
   };

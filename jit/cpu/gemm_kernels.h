@@ -7,6 +7,7 @@
 #define LAMINA_JIT_CPU_GEMM_KERNELS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hlo/isa.h"
 
@@ -60,6 +61,23 @@ template <typename T>
 using OffsetTileFn = void (*)(int64_t kc, const T* a, const T* b, const int32_t* offsets, T* c, int64_t ldc,
                               bool first);
 
+// Products of matrices so small that those of one or several fit a vector each, factors and results one
+// behind the other in memory: from their vectors, term k of result lane l is a[a_lane[k][l]] *
+// b[b_lane[k][l]].
+inline constexpr int kMaxTinyTerms = 4;
+template <typename T>
+struct TinyDots {
+  using Lane = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  static constexpr int kLanes = 64 / sizeof(T);
+  int64_t terms;                   // at most kMaxTinyTerms
+  int64_t together;                // products per vector
+  int64_t a_size, b_size, c_size;  // elements of one product's
+  int64_t a_step, b_step;          // to the next one's; 0 of a factor that all share
+  Lane a_lane[kMaxTinyTerms][kLanes], b_lane[kMaxTinyTerms][kLanes];
+};
+template <typename T>
+using TinyDotsFn = void (*)(const TinyDots<T>& plan, int64_t count, const T* a, const T* b, T* c);
+
 inline constexpr int kMaxRunVecs = 2;
 inline constexpr int kMaxLaneChains = 8;
 inline constexpr int kMaxFeatureChains = 7;
@@ -106,6 +124,8 @@ struct GemmKernels {
   // where there is none.
   void (*two_blocks_times)(int64_t block, const T* x, const T* m, int64_t stride, T* c, bool first);
   int two_block_rows;
+  // For vectors of TinyDots<T>::kLanes; null where there are none.
+  TinyDotsFn<T> tiny_dots;
   // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
   // overlap.
   T (*vector_dot)(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride);

@@ -168,14 +168,53 @@ constexpr int kVectorColumns = 16;
 
 #include "jit/cpu/gemm_tile.inc"
 
+// With masks of all lanes, as above.
+inline __m512 lanes_of(__m512 v, const int32_t* lane) {
+  return _mm512_maskz_permutexvar_ps(0xFFFF, _mm512_loadu_si512(lane), v);
+}
+inline __m512d lanes_of(__m512d v, const int64_t* lane) {
+  return _mm512_maskz_permutexvar_pd(0xFF, _mm512_loadu_si512(lane), v);
+}
+
+template <typename T, int kTerms>
+void tiny_dots_of(const TinyDots<T>& plan, int64_t count, const T* a, const T* b, T* c) {
+  using L = Lanes<T>;
+  const auto all = [&](int64_t size, int64_t step, int64_t n) { return L::mask(step ? n * size : size); };
+  for (int64_t i = 0; i < count; i += plan.together) {
+    const int64_t n = plan.together < count - i ? plan.together : count - i;
+    const auto left = L::load(a + i * plan.a_step, all(plan.a_size, plan.a_step, n));
+    const auto right = L::load(b + i * plan.b_step, all(plan.b_size, plan.b_step, n));
+    auto sum = lanes_of(left, plan.a_lane[0]) * lanes_of(right, plan.b_lane[0]);
+#pragma GCC unroll 4
+    for (int k = 1; k < kTerms; ++k)
+      sum = L::fma(lanes_of(left, plan.a_lane[k]), lanes_of(right, plan.b_lane[k]), sum);
+    L::store(c + i * plan.c_size, sum, L::mask(n * plan.c_size));
+  }
+}
+
+template <typename T>
+void tiny_dots(const TinyDots<T>& plan, int64_t count, const T* a, const T* b, T* c) {
+  if (plan.terms == 1) return tiny_dots_of<T, 1>(plan, count, a, b, c);
+  if (plan.terms == 2) return tiny_dots_of<T, 2>(plan, count, a, b, c);
+  if (plan.terms == 3) return tiny_dots_of<T, 3>(plan, count, a, b, c);
+  tiny_dots_of<T, kMaxTinyTerms>(plan, count, a, b, c);
+}
+
+template <typename T>
+constexpr GemmKernels<T> all_kernels() {
+  GemmKernels<T> kernels = make_kernels<T, 14>();
+  kernels.tiny_dots = tiny_dots<T>;
+  return kernels;
+}
+
 }  // namespace
 
 const GemmKernels<float>& gemm_kernels_avx512_f32() {
-  static constexpr GemmKernels<float> kernels = make_kernels<float, 14>();
+  static constexpr GemmKernels<float> kernels = all_kernels<float>();
   return kernels;
 }
 const GemmKernels<double>& gemm_kernels_avx512_f64() {
-  static constexpr GemmKernels<double> kernels = make_kernels<double, 14>();
+  static constexpr GemmKernels<double> kernels = all_kernels<double>();
   return kernels;
 }
 

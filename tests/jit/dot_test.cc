@@ -215,6 +215,26 @@ TEST_CASE("many dots of two vectors") {
         }
 }
 
+TEST_CASE("many products of matrices that fit a vector") {
+  Pools pools;
+  std::mt19937_64 rng(12);
+  for (DType type : {DType::kF32, DType::kF64, DType::kBF16})
+    for (int64_t m : {1, 2, 3, 4, 5, 8})
+      for (int64_t n : {1, 2, 3, 4, 8})
+        for (int64_t k : {1, 2, 3, 4, 5})
+          for (int64_t batch : {2, 3, 5, 17, 4097}) {
+            if (batch > 17 && (m != n || type == DType::kBF16)) continue;
+            const std::vector<char> a = random_array(type, batch * m * k, rng),
+                                    b = random_array(type, batch * n * k, rng);
+            // As they lie, turned, and one for all.
+            const DotShape rows{batch, m, n, k, m * k, k, 1, n * k, n, 1},
+                turned{batch, m, n, k, m * k, 1, m, n * k, 1, k}, one{batch, m, n, k, 0, k, 1, n * k, n, 1},
+                other{batch, m, n, k, m * k, k, 1, 0, 1, k};
+            for (const DotShape& s : {rows, turned, one, other})
+              check_dot(pools, type, type, s, a.data(), b.data());
+          }
+}
+
 TEST_CASE("a row of a dot does not depend on how many rows there are") {
   Pools pools;
   std::mt19937_64 rng(9);
