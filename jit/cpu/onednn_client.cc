@@ -68,6 +68,26 @@ LaminaOnednnArray array(uint32_t type, std::initializer_list<Axis> axes) {
 
 // Multiply-adds below which handing a product over costs more than it saves.
 constexpr double kLeastDotWork = 1 << 18;
+
+// Where Lamina's own code is at least as quick, as measured (docs/performance.md): for f32 everywhere but for
+// what follows. Of bf16 the library's products have instructions that round otherwise, and take half the
+// time.
+bool own_is_quicker(DType in, double work) {
+  return in == DType::kF32 && (best_isa() != Isa::kAvx512 || work < 1 << 20);
+}
+// The library's tiles are as wide as four vectors.
+bool own_is_quicker(DType in, const DotShape& s, double work) {
+  return own_is_quicker(in, work) || (in == DType::kF32 && (s.m < 2 || s.n < 32));
+}
+// Images with features side by side are what the library's code reads, other ones it copies. Filters it
+// copies for every run, which many positions have to pay for; windows of one position are products.
+bool own_is_quicker(DType in, const ConvShape& s, double work) {
+  return own_is_quicker(in, work) ||
+         (in == DType::kF32 &&
+          (s.input_feature_stride != 1 || s.output_feature_stride != 1 || s.output_features < 8 ||
+           s.window() == 1 || s.input_batch * s.positions() < 1024));
+}
+constexpr const char* kOwnIsQuicker = "Lamina's own code is quicker";
 constexpr size_t kMessage = 256;
 
 int part_count(double work, int64_t extent, int threads) {
@@ -103,6 +123,7 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::matmul(DType in, DType out, const D
   const double work = static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) *
                       static_cast<double>(s.k);
   if (work < kLeastDotWork) return refused("the product is too small to hand over");
+  if (own_is_quicker(in, s, work)) return refused(kOwnIsQuicker);
   if (!api().ok()) return api().status();
   const auto make = [&](int64_t batch, int64_t m, int64_t n) -> std::shared_ptr<LaminaOnednnRoutine> {
     const LaminaOnednnArray a = array(*in_type, {{batch, s.lhs_batch}, {m, s.lhs_m}, {s.k, s.lhs_k}}),
@@ -160,6 +181,7 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::convolution(DType in, DType out, co
                       static_cast<double>(s.output_features) * static_cast<double>(s.window()) *
                       static_cast<double>(s.filter_input);
   if (work < kLeastDotWork) return refused("the convolution is too small to hand over");
+  if (own_is_quicker(in, s, work)) return refused(kOwnIsQuicker);
   if (!api().ok()) return api().status();
   const int64_t per_group = s.output_features / s.feature_groups;
   const int parts = part_count(work, s.input_batch, threads);

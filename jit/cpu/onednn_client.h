@@ -1,9 +1,9 @@
 // Products and convolutions by oneDNN, for values recorded in `fast` numerics.
 //
 // Contract: outside the promise of equal bits across machines; on one machine and for one shape a routine
-// gives the same bits in every run. The library is loaded at the first use in the process; without it, or for
-// element types, layouts and CPUs that it has no code of its own for, making a routine is Unavailable, in
-// words, and the caller's own code serves.
+// gives the same bits in every run. The library is loaded at the first use in the process; without it, for
+// element types, layouts and CPUs that it has no code of its own for, and where Lamina's code is as quick,
+// making a routine is Unavailable, in words, and the caller's own code serves.
 #ifndef LAMINA_JIT_CPU_ONEDNN_CLIENT_H_
 #define LAMINA_JIT_CPU_ONEDNN_CLIENT_H_
 

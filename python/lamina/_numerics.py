@@ -13,7 +13,8 @@ def numerics(mode: str) -> Iterator[None]:
     """How operations recorded inside the block, or inside a function it decorates, are computed.
 
     ``"same"``, the default: bits depend on the program alone, not on machine, threads, tier or batch.
-    ``"fast"``: products and convolutions of float32 and bfloat16 may be summed in the order of a library, oneDNN.
+    ``"fast"``: products and convolutions of float32 and bfloat16 may be summed in the order of a library, oneDNN, which
+    is called where it is quicker.
     oneDNN makes its own machine code in pages that stay writable, which Lamina's generator does not.
     Derivatives have the numerics of what they are derivatives of. A jitted function is traced once for each mode
     it is called in. Blocks nest; other threads are not concerned. ValueError for any other mode.

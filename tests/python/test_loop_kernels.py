@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from device_support import has_avx512
 from lamina import lax
 
 
@@ -260,15 +259,6 @@ def test_whole_vectors_of_bodies_that_are_always_masked_are_stored_past_the_cach
     on_cpu = lm.devices()[0].platform != "cuda"
     compiled = lm.jit(lnp.exp).lower(x).compile()
     assert ("!nontemporal" in compiled.as_text("ir")) == on_cpu
-
-
-def has_avx512() -> bool:
-    """Whether kernels are compiled for AVX-512 here."""
-    cpu = Path("/proc/cpuinfo")
-    flags = cpu.read_text().split() if cpu.exists() else []
-    parts = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
-    allowed = os.environ.get("LAMINA_ISA", "avx512") == "avx512" and lm.devices()[0].platform != "cuda"
-    return allowed and parts.issubset(flags)
 
 
 @pytest.mark.machine_code
