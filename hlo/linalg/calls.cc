@@ -188,9 +188,10 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
 }
 
 // Whether no matrix goes to LAPACK, whatever the machine has.
-bool fits_lanes(const Binding& b) {
-  static_assert(kMostLaneRows < lapack::kLeast);
-  return std::ranges::all_of(b.sizes, [](const auto& size) { return size.second <= kMostLaneRows; });
+bool fits_lanes(const Routine& r, const Binding& b) {
+  const bool is_singular = r.lanes == lanes_svd || r.lanes == lanes_svdvals;
+  const int64_t most = is_singular ? lapack::kLeast - 1 : kMostLaneRows;
+  return std::ranges::all_of(b.sizes, [most](const auto& size) { return size.second <= most; });
 }
 
 }  // namespace
@@ -249,7 +250,7 @@ absl::StatusOr<MatrixCall> MatrixCall::make(const Routine& routine, Types operan
   out.outer_.assign(b.outer.begin(), b.outer.end());
   out.count_ = product(b.outer);
   out.complex_ = is_complex(b.dtype);
-  out.in_lanes_ = routine.lanes && !out.complex_ && fits_lanes(b);
+  out.in_lanes_ = routine.lanes && !out.complex_ && fits_lanes(routine, b);
   return out;
 }
 

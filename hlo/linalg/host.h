@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -38,15 +39,22 @@ T nan_of() {
 }
 
 // Matrices of which some dimension is larger are not solved side by side.
-inline constexpr int64_t kMostLaneRows = 31;
+inline constexpr int64_t kMostLaneRows = 64;
+// Some numbers for each of so many rows are where a routine has its own variables.
+inline constexpr int64_t kInlineRows = 32;
 
-// Up to kMost vectors in the object itself, not set at first: a small matrix takes less time than to ask for
-// memory. Their own alignment depends on the instruction set that code is compiled for.
-template <typename T, int64_t kMost>
+// Vectors, not set at first: up to kInline of them in the object itself, as a small matrix takes less time
+// than to ask for memory. Their own alignment depends on the instruction set that code is compiled for.
+template <typename T, int64_t kInline>
 class VectorArray {
  public:
   VectorArray() = default;
-  explicit VectorArray(size_t n) : size_(n) {}
+  explicit VectorArray(size_t n) : size_(n) {
+    if (n > kInline) items_ = static_cast<T*>(::operator new(n * sizeof(T), kAlignment));
+  }
+  ~VectorArray() {
+    if (items_ != inline_) ::operator delete(items_, kAlignment);
+  }
   VectorArray(const VectorArray&) = delete;
   VectorArray& operator=(const VectorArray&) = delete;
   size_t size() const { return size_; }
@@ -60,25 +68,34 @@ class VectorArray {
   const T& operator[](size_t i) const { return items_[i]; }
 
  private:
+  static constexpr std::align_val_t kAlignment{64};
+
   size_t size_ = 0;
-  alignas(sizeof(T)) T items_[kMost];
+  T* items_ = inline_;
+  alignas(sizeof(T)) T inline_[kInline];
 };
 
 // One number, or vector, for each row.
 template <typename T>
-using Line = std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, kMostLaneRows>>;
+using Line = std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, kInlineRows>>;
 
 // Column-major matrix of T: double, Complex, or vectors, which are not set at first.
 template <typename T>
 struct Matrix {
   int64_t rows = 0, columns = 0;
-  std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, kMostLaneRows * kMostLaneRows>> data;
+  int64_t lead = 0;  // elements from one column to the next
+  std::conditional_t<NumberType<T>, std::vector<T>, VectorArray<T, (kInlineRows + 1) * kInlineRows>> data;
   Matrix() = default;
-  Matrix(int64_t m, int64_t n) : rows(m), columns(n), data(static_cast<size_t>(m * n)) {}
-  T& at(int64_t i, int64_t j) { return data[static_cast<size_t>(j * rows + i)]; }
-  const T& at(int64_t i, int64_t j) const { return data[static_cast<size_t>(j * rows + i)]; }
-  T* column(int64_t j) { return data.data() + j * rows; }
-  const T* column(int64_t j) const { return data.data() + j * rows; }
+  Matrix(int64_t m, int64_t n) : rows(m), columns(n), lead(lead_of(m)), data(static_cast<size_t>(lead * n)) {}
+  T& at(int64_t i, int64_t j) { return data[static_cast<size_t>(j * lead + i)]; }
+  const T& at(int64_t i, int64_t j) const { return data[static_cast<size_t>(j * lead + i)]; }
+  T* column(int64_t j) { return data.data() + j * lead; }
+  const T* column(int64_t j) const { return data.data() + j * lead; }
+  // Numbers lie side by side. Of vectors the rows of many columns would be in few sets of the first-level
+  // cache if columns were 2 KiB apart, or a multiple of it.
+  static int64_t lead_of(int64_t rows) {
+    return NumberType<T> || rows < kInlineRows || rows % 16 != 0 ? rows : rows + 1;
+  }
   void fill(const T& x) { std::fill(data.begin(), data.end(), x); }
   bool all_finite() const {
     for (const T& x : data)
@@ -250,7 +267,6 @@ inline double unit_near(double most) { return most > 0 ? std::ldexp(1, std::ilog
 // Of an order of rows: whether it is one (a program's own operand may be none), and 1 or -1, NaN for none.
 bool is_permutation(std::span<const int32_t> order);
 double sign_of(std::span<const int32_t> order);
-inline constexpr size_t kInlineRows = 32;
 using RowOrder = absl::InlinedVector<int32_t, kInlineRows>;
 RowOrder permutation_of(std::span<const int32_t> pivots, int64_t m);
 

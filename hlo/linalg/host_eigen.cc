@@ -71,7 +71,7 @@ std::vector<double> decompose_hermitian(Matrix<T>& a, bool vectors) {
     a.fill(nan_of<T>());
     return values;
   }
-  if (lapack::use_lapack(n, n)) {
+  if (lapack::use_lapack(n, n, lapack::kLeastInLanes<T>)) {
     if (lapack::heevd(vectors, a, values) != 0) {
       std::fill(values.begin(), values.end(), kNaN);
       a.fill(nan_of<T>());

@@ -5,6 +5,7 @@
 #include "hlo/linalg/elimination.h"
 #include "hlo/linalg/host.h"
 #include "hlo/linalg/lapack.h"
+#include "hlo/with_vectors.h"
 
 namespace lamina::hlo::linalg {
 
@@ -43,7 +44,7 @@ namespace {
 // Whether a is positive; the upper triangle is left as it is.
 template <typename T>
 bool cholesky(Matrix<T>& a) {
-  if (lapack::use_lapack(a.rows, a.rows)) {
+  if (lapack::use_lapack(a.rows, a.rows, lapack::kLeastInLanes<T>)) {
     // It may go on past a pivot that is no number, which makes none of the last one.
     const int failed = lapack::potrf(a);
     const T last = a.at(a.rows - 1, a.rows - 1);
@@ -58,13 +59,13 @@ bool cholesky(Matrix<T>& a) {
 template <typename T>
 std::vector<int32_t> lu_in_place(Matrix<T>& a) {
   std::vector<int32_t> pivots(static_cast<size_t>(std::min(a.rows, a.columns)));
-  if (lapack::use_lapack(a.rows, a.columns)) {
+  if (lapack::use_lapack(a.rows, a.columns, lapack::kLeastInLanes<T>)) {
     const size_t steps = pivots.size();
     lapack::getrf(a, pivots);
     pivots.resize(steps);
     for (int32_t& p : pivots) --p;
   } else {
-    eliminate(a, pivots);
+    with_vectors([&] { eliminate(a, pivots); });
   }
   return pivots;
 }
@@ -72,7 +73,10 @@ std::vector<int32_t> lu_in_place(Matrix<T>& a) {
 // b becomes op(a)^-1 b; op is N or T.
 template <typename T>
 void solve_triangle(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
-  if (lapack::use_lapack(a.rows, a.rows)) return lapack::trsm(lower, transposed ? 'T' : 'N', unit, a, b);
+  // Of more columns than matrices side by side may have, the library solves several at once.
+  const int64_t least = b.columns > kMostLaneRows ? lapack::kLeast : lapack::kLeastInLanes<T>;
+  if (lapack::use_lapack(a.rows, a.rows, least))
+    return lapack::trsm(lower, transposed ? 'T' : 'N', unit, a, b);
   substitute(a, lower, transposed, unit, b);
 }
 

@@ -11,12 +11,15 @@ namespace {
 
 // Of at most kMostLaneRows numbers.
 bool is_order(std::span<const int32_t> order) {
-  uint32_t seen = 0;
+  uint64_t seen = 0;
   for (const int32_t i : order) {
     if (i < 0 || static_cast<size_t>(i) >= order.size()) return false;
-    seen |= uint32_t{1} << i;
+    if (const uint64_t place = uint64_t{1} << i; (seen & place) == 0)
+      seen |= place;
+    else
+      return false;
   }
-  return seen == (uint32_t{1} << order.size()) - 1;
+  return true;
 }
 
 // What problem l has for operand 2.
@@ -24,6 +27,16 @@ std::span<const int32_t> order_of(const Group& g, int64_t l) {
   const int64_t n = g.in[2].type->dims.back();
   return {g.in[2].as<int32_t>() + g.place(l, 2) * n, static_cast<size_t>(n)};
 }
+
+// Rows of a matrix for each lane.
+template <int N, typename X>
+struct LaneRows {
+  LaneRows(int64_t rows, int64_t columns)
+      : size(rows * columns), data(static_cast<size_t>(N * rows * columns)) {}
+  X* lane(int64_t l) { return data.data() + l * size; }
+  const int64_t size;
+  VectorArray<X, N * kInlineRows * kInlineRows> data;
+};
 
 template <int N>
 void solve_factored(const Group& g, bool transposed) {
@@ -34,17 +47,18 @@ void solve_factored(const Group& g, bool transposed) {
     load<N>(g, 3, x);
   else
     with_number_type(g.in[3].dtype(), [&, n = n, m = m]<typename X>(X*) {
-      X rows[N][kMostLaneRows * kMostLaneRows];
+      LaneRows<N, X> rows(n, m);
       std::array<const X*, N> from;
       for (int64_t l = 0; l < N; ++l) {
-        from[l] = rows[l];
+        X* const to = rows.lane(l);
+        from[l] = to;
         const int64_t of = std::min(l, g.count - 1);
         const X* const y = g.in[3].as<X>() + g.place(of, 3) * n * m;
         const std::span<const int32_t> order = order_of(g, of);
         const bool ordered = is_order(order);
         for (int64_t i = 0; i < n; ++i)
           for (int64_t j = 0; j < m; ++j)
-            rows[l][i * m + j] = ordered ? y[order[i] * m + j] : static_cast<X>(kNaN);
+            to[i * m + j] = ordered ? y[order[i] * m + j] : static_cast<X>(kNaN);
       }
       load<N, X>(from, x);
     });
@@ -52,9 +66,9 @@ void solve_factored(const Group& g, bool transposed) {
   substitute(packed, transposed, transposed, transposed, x);
   if (!transposed) return store<N>(g, 0, x);
   with_number_type(g.out[0].dtype(), [&, n = n, m = m]<typename X>(X*) {
-    X rows[N][kMostLaneRows * kMostLaneRows];
+    LaneRows<N, X> rows(n, m);
     std::array<X*, N> to;
-    for (int64_t l = 0; l < N; ++l) to[l] = rows[l];
+    for (int64_t l = 0; l < N; ++l) to[l] = rows.lane(l);
     store<N, X>(x, to, g.count);
     for (int64_t l = 0; l < g.count; ++l) {
       X* const y = g.out[0].as<X>() + (g.first + l) * n * m;
@@ -63,7 +77,7 @@ void solve_factored(const Group& g, bool transposed) {
         std::fill_n(y, n * m, static_cast<X>(kNaN));
       else
         for (int64_t i = 0; i < n; ++i)
-          for (int64_t j = 0; j < m; ++j) y[order[i] * m + j] = rows[l][i * m + j];
+          for (int64_t j = 0; j < m; ++j) y[order[i] * m + j] = to[l][i * m + j];
     }
   });
 }
@@ -81,12 +95,19 @@ void solve_triangle(const Group& g, bool lower, bool unit) {
   });
 }
 
+// By columns.
+template <typename T, typename F>
+void each_element(Matrix<T>& m, const F& f) {
+  for (int64_t j = 0; j < m.columns; ++j)
+    for (int64_t i = 0; i < m.rows; ++i) f(m.at(i, j));
+}
+
 // The numbers that memory would hold of these.
 template <int N>
 void round_all(const Group& g, Matrix<Lanes<N>>& a) {
   with_number_type(g.in[0].dtype(), [&]<typename X>(X*) {
     using Held = typename VectorOf<X, N>::Type;
-    for (Lanes<N>& x : a.data) widen(__builtin_convertvector(x, Held), x);
+    each_element(a, [&](Lanes<N>& x) { widen(__builtin_convertvector(x, Held), x); });
   });
 }
 
@@ -107,8 +128,7 @@ template <int N>
 void factor_positive(const Group& g, Matrix<Lanes<N>>& a) {
   Mask<Lanes<N>> positive;
   eliminate_symmetric(a, positive);
-  if (any(!positive))
-    for (Lanes<N>& x : a.data) x = positive ? x : Lanes<N>{} + kNaN;
+  if (any(!positive)) each_element(a, [&](Lanes<N>& x) { x = positive ? x : Lanes<N>{} + kNaN; });
   for (int64_t j = 1; j < a.columns; ++j) std::fill_n(a.column(j), j, Lanes<N>{});
   store<N>(g, 0, a);
 }
@@ -122,8 +142,8 @@ void load_signs(const Group& g, Lanes<N>& signs) {
 template <typename T>
 Matrix<double> extract(Matrix<T>& m, int64_t l) {
   Matrix<double> out(m.rows, m.columns);
-  const double* from = lane(m, l);
-  for (size_t i = 0; i < m.data.size(); ++i) out.data[i] = from[i * kLaneCount<T>];
+  auto to = out.data.begin();
+  each_element(m, [&](const T& x) { *to++ = x[l]; });
   return out;
 }
 
@@ -152,15 +172,15 @@ void rotate(const Matrix<Lanes<N>>& a, bool vectors, Matrix<Lanes<N>>& work, Mat
   }
   Lanes<N> most{};
   finite = most == most;
-  for (const Lanes<N>& x : work.data) {
+  each_element(work, [&](const Lanes<N>& x) {
     Lanes<N> size;
     take_size(x, size);
     finite &= size < std::numeric_limits<double>::infinity();
     most = size > most ? size : most;
-  }
+  });
   for (int l = 0; l < N; ++l) units[l] = unit_near(finite[l] ? most[l] : 0);
   // A matrix with numbers that are not finite does not turn.
-  for (Lanes<N>& x : work.data) x = finite ? x / units : Lanes<N>{};
+  each_element(work, [&](Lanes<N>& x) { x = finite ? x / units : Lanes<N>{}; });
   orthogonalize(work, vectors ? &turns : nullptr);
 }
 

@@ -65,7 +65,7 @@ void find_eigen(const Group& g, bool vectors) {
       X* const out = g.out[0].as<X>() + (g.first + l) * n * n;
       for (int64_t j = 0; j < n; ++j) {
         const double* const from =
-            lane(v, l) + static_cast<int64_t>(places[static_cast<size_t>(j)][l]) * n * N;
+            lane(v, l) + static_cast<int64_t>(places[static_cast<size_t>(j)][l]) * v.lead * N;
         for (int64_t i = 0; i < n; ++i) out[i * n + j] = static_cast<X>(finite[l] ? from[i * N] : kNaN);
       }
     }

@@ -29,11 +29,11 @@ struct View {
 };
 template <typename T>
 View<T> view(Matrix<T>& m, int64_t i, int64_t j) {
-  return {&m.at(i, j), 1, m.rows};
+  return {&m.at(i, j), 1, m.lead};
 }
 template <typename T>
 View<const T> view(const Matrix<T>& m, int64_t i, int64_t j) {
-  return {&m.at(i, j), 1, m.rows};
+  return {&m.at(i, j), 1, m.lead};
 }
 
 // R times C sums, each less left(i, 0) right(0, j), ..., left(i, count - 1) right(count - 1, j) in turn.
@@ -83,7 +83,7 @@ void subtract_product(View<T> to, View<const T> left, View<const T> right, int64
 // Columns j ... j+C-1 of the factor, of which the columns before are there.
 template <int C, LanesType T>
 void eliminate_columns(Matrix<T>& a, int64_t j, Mask<T>& positive) {
-  const View<const T> right{&std::as_const(a).at(j, 0), a.rows, 1};  // transposed: rows j ... j+C-1
+  const View<const T> right{&std::as_const(a).at(j, 0), a.lead, 1};  // transposed: rows j ... j+C-1
   const auto sums_of_rows = [&]<int R>(int64_t i, T(&sums)[C][R]) {
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c)
@@ -145,7 +145,7 @@ template <LanesType T>
 struct Exchange {
   int64_t k;
   Mask<T> best;
-  uint32_t others = 0;  // rows that some lane brings to row k
+  uint64_t others = 0;  // rows that some lane brings to row k
 
   Exchange() = default;
   Exchange(const Matrix<T>& a, int64_t row) : k(row), best(Mask<T>{} + row) {
@@ -158,13 +158,13 @@ struct Exchange {
       most = greater ? size : most;
       best = greater ? Mask<T>{} + i : best;
     }
-    for (int l = 0; l < kLaneCount<T>; ++l) others |= uint32_t{1} << best[l];
-    others &= ~(uint32_t{1} << k);
+    for (int l = 0; l < kLaneCount<T>; ++l) others |= uint64_t{1} << best[l];
+    others &= ~(uint64_t{1} << k);
   }
 
   // In columns first ... last-1 it goes to row k, and row k there.
   void apply(Matrix<T>& a, int64_t first, int64_t last) const {
-    for (uint32_t rest = others; rest != 0; rest &= rest - 1) {
+    for (uint64_t rest = others; rest != 0; rest &= rest - 1) {
       const int64_t i = std::countr_zero(rest);
       const Mask<T> here = best == i;
       for (int64_t j = first; j < last; ++j) {
@@ -250,7 +250,7 @@ void substitute_columns(const Matrix<T>& a, bool lower, bool transposed, bool un
     // Sums go from the first row to the last in either direction.
     for (int64_t step = 0; step < n; ++step) {
       const int64_t k = down ? step : n - 1 - step, first = down ? 0 : k + 1;
-      const View<const T> left{&a.at(first, k), a.rows, 1};
+      const View<const T> left{&a.at(first, k), a.lead, 1};
       subtract_tile<1, C>(b.from(k, 0), left, solved.from(first, 0), down ? k : n - first);
       divide(k);
     }
@@ -260,7 +260,7 @@ void substitute_columns(const Matrix<T>& a, bool lower, bool transposed, bool un
     const int64_t rows = std::min<int64_t>(kBlock, n - done);
     // The rows of this block, less what is solved, in the order that it was solved in.
     const int64_t first = down ? done : n - done - rows;
-    const View<const T> left = down ? view(a, first, 0) : View<const T>{&a.at(first, n - 1), 1, -a.rows};
+    const View<const T> left = down ? view(a, first, 0) : View<const T>{&a.at(first, n - 1), 1, -a.lead};
     const View<const T> right = down ? solved : View<const T>{&solved.at(n - 1, 0), -b.by_row, b.by_column};
     subtract_rows<C>(b.from(first, 0), left, right, rows, done);
     for (int64_t step = 0; step < rows; ++step) {

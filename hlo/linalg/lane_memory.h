@@ -23,14 +23,17 @@ double* lane(Matrix<T>& m, int64_t l) {
 
 // one(k, place) for the elements k ... k+N-1 of a matrix, which has at least N, with place(j), where element
 // k+j is in a matrix of columns. Some may be among elements that have been before.
-template <int N, typename One>
-void each_block(int64_t rows, int64_t columns, const One& one) {
-  if (columns == 1) std::swap(rows, columns);  // which lies as that one does
+template <int N, typename T, typename One>
+void each_block(const Matrix<T>& m, const One& one) {
+  // A column lies as a row does.
+  const bool is_column = m.columns == 1;
+  const int64_t columns = is_column ? m.rows : m.columns, rows = is_column ? 1 : m.rows;
+  const int64_t lead = is_column ? 1 : m.lead;
   if (columns >= N) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; c += N) {
         const int64_t begin = std::min(c, columns - N);
-        one(r * columns + begin, [first = begin * rows + r, rows](int64_t j) { return first + j * rows; });
+        one(r * columns + begin, [first = begin * lead + r, lead](int64_t j) { return first + j * lead; });
       }
     return;
   }
@@ -40,7 +43,7 @@ void each_block(int64_t rows, int64_t columns, const One& one) {
     int64_t places[N];
     int64_t r = k / columns, c = k % columns;
     for (int64_t& place : places) {
-      place = c * rows + r;
+      place = c * lead + r;
       if (++c == columns) {
         c = 0;
         ++r;
@@ -76,7 +79,7 @@ void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
   using Turned = TurnedRow<N, X>;
   const std::array<const X*, N> first = from;
   Lanes<N>* const to = m.data.data();
-  each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
+  each_block<N>(m, [&](int64_t k, const auto& place) {
     Turned v[N];
 #pragma GCC unroll 8
     for (int l = 0; l < N; ++l) {
@@ -100,7 +103,7 @@ void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, Count 
   using Turned = TurnedRow<N, X>;
   const std::array<X*, N> first = to;
   const Lanes<N>* const from = m.data.data();
-  each_block<N>(m.rows, m.columns, [&](int64_t k, const auto& place) {
+  each_block<N>(m, [&](int64_t k, const auto& place) {
     Turned v[N];
 #pragma GCC unroll 8
     for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(from[place(j)], Turned);

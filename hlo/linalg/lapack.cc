@@ -152,8 +152,8 @@ int form_q(F* f, Matrix<T>& a, const std::vector<T>& scales) {
 }  // namespace
 
 bool present() { return library() != nullptr; }
-bool use_lapack(int64_t rows, int64_t columns) {
-  return std::max(rows, columns) >= kLeast && std::min(rows, columns) <= kMost &&
+bool use_lapack(int64_t rows, int64_t columns, int64_t least) {
+  return std::max(rows, columns) >= least && std::min(rows, columns) <= kMost &&
          rows * columns <= std::numeric_limits<Int>::max() && present();
 }
 

@@ -15,10 +15,13 @@ namespace lamina::hlo::linalg::lapack {
 
 // Whether there is a LAPACK.
 bool present();
-// Whether matrices of this shape go there: those with a dimension of at least kLeast, and no larger than
+// Whether matrices of this shape go there: those with a dimension of at least `least`, and no larger than
 // LAPACK's integers can count.
 inline constexpr int64_t kLeast = 32;
-bool use_lapack(int64_t rows, int64_t columns);
+bool use_lapack(int64_t rows, int64_t columns, int64_t least = kLeast);
+// `least` of real matrices that are else factored and solved side by side.
+template <typename T>
+inline constexpr int64_t kLeastInLanes = kIsComplex<T> ? kLeast : kMostLaneRows + 1;
 
 // Each returns LAPACK's `info`: 0 if all went well. Names are LAPACK's without the letter of the type.
 int potrf(Matrix<double>& a);

@@ -18,7 +18,7 @@ inline constexpr int kMaxSteps = 60;  // for each value
 
 template <typename R>
 using MaskLine = std::conditional_t<NumberType<R>, absl::InlinedVector<bool, kInlineRows>,
-                                    VectorArray<Mask<R>, kMostLaneRows>>;
+                                    VectorArray<Mask<R>, kInlineRows>>;
 
 // A Hermitian matrix as Q T Q^H with a real tridiagonal T, by reflections (section 8.3.1): its diagonal and
 // the numbers beneath it, in `d` and `e`. The lower triangle of `a` is read, and is lost; `q`, if it is

@@ -1,5 +1,9 @@
 """lamina.numpy.linalg on batches of small matrices, which are solved side by side: the bits of each matrix alone."""
 
+import os
+import subprocess
+import sys
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -53,7 +57,9 @@ BATCHED = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n", "columns"), [(3, 3), (5, 1), (7, 9), (8, 2), (16, 6), (31, 4)])
+@pytest.mark.parametrize(
+    ("n", "columns"), [(3, 3), (5, 1), (7, 9), (8, 2), (16, 6), (31, 4), (32, 3), (48, 1), (49, 70), (64, 5)]
+)
 @pytest.mark.parametrize("name", BATCHED)
 def test_matrices_side_by_side_have_the_bits_of_each_alone(name, n, columns, dtype):
     rng = np.random.default_rng(n)
@@ -72,7 +78,7 @@ def test_matrices_side_by_side_have_the_bits_of_each_alone(name, n, columns, dty
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
-@pytest.mark.parametrize(("n", "columns"), [(5, 1), (8, 2), (16, 6), (31, 4), (40, 3)])
+@pytest.mark.parametrize(("n", "columns"), [(5, 1), (8, 2), (16, 6), (31, 4), (40, 3), (64, 65), (70, 3)])
 def test_systems_solved_by_one_call_have_the_bits_of_factors_and_substitution(n, columns, dtype):
     rng = np.random.default_rng(n)
     x, y = of_all_kinds(rng, n, dtype), rng.normal(size=(19, n, columns)).astype(dtype)
@@ -84,7 +90,7 @@ def test_systems_solved_by_one_call_have_the_bits_of_factors_and_substitution(n,
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [5, 8, 16, 31, 40])
+@pytest.mark.parametrize("n", [5, 8, 16, 31, 40, 70])
 def test_factors_of_means_by_one_call_have_the_bits_of_those_of_stored_means(n, dtype):
     rng = np.random.default_rng(n)
     x = of_all_kinds(rng, n, dtype)
@@ -98,7 +104,7 @@ def test_factors_of_means_by_one_call_have_the_bits_of_those_of_stored_means(n, 
         np.testing.assert_array_equal(np.asarray(at_once(a)), np.asarray(with_mean(a)[0]))
 
 
-@pytest.mark.parametrize("n", [5, 8, 21])
+@pytest.mark.parametrize("n", [5, 8, 21, 32, 64])
 def test_many_factors_side_by_side_are_those_of_lapack(n):
     a = np.random.default_rng(n).normal(size=(21, n, n))
     packed, pivots, order = (np.asarray(part) for part in lm.lax.linalg.lu(lnp.asarray(a)))
@@ -108,3 +114,38 @@ def test_many_factors_side_by_side_are_those_of_lapack(n):
         np.testing.assert_allclose(packed[i], want, rtol=1e-9, atol=1e-12)
         lower = np.tril(packed[i], -1) + np.eye(n)
         np.testing.assert_allclose(lower @ np.triu(packed[i]), a[i][order[i]], rtol=0, atol=1e-13)
+
+
+DIGESTS = """
+import hashlib
+import numpy as np
+import lamina as lm
+import lamina.numpy as lnp
+
+la = lnp.linalg
+digest = hashlib.sha256()
+rng = np.random.default_rng(0)
+for n in (5, 16, 31, 32, 47, 64):
+    for dtype in ("float32", "float64"):
+        x = rng.normal(size=(19, n, n))
+        y = lnp.asarray((x @ x.transpose(0, 2, 1) + np.eye(n)).astype(dtype))
+        x = lnp.asarray(x.astype(dtype))
+        results = la.cholesky(y), la.solve(x, y[..., :3]), la.inv(x), la.slogdet(x), la.eigh(y)
+        for part in lm.tree.tree_leaves(results):
+            digest.update(np.asarray(part).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_every_instruction_set_has_the_same_bits():
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS],
+            env={**os.environ, "LAMINA_ISA": isa, "PYTHONWARNINGS": "ignore"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for isa in ("baseline", "avx2", "avx512")
+    }
+    assert len(digests) == 1
