@@ -129,8 +129,9 @@ void factor_positive(const Group& g, Matrix<Lanes<N>>& a) {
   Mask<Lanes<N>> positive;
   eliminate_symmetric(a, positive);
   if (any(!positive)) each_element(a, [&](Lanes<N>& x) { x = positive ? x : Lanes<N>{} + kNaN; });
-  for (int64_t j = 1; j < a.columns; ++j) std::fill_n(a.column(j), j, Lanes<N>{});
-  store<N>(g, 0, a);
+  for (int64_t j = 1; j < a.columns; ++j)
+    for (int64_t i = std::max<int64_t>(j - N + 1, 0); i < j; ++i) a.at(i, j) = Lanes<N>{};
+  store<N, true>(g, 0, a);
 }
 
 template <int N>

@@ -82,7 +82,7 @@ void subtract_product(View<T> to, View<const T> left, View<const T> right, int64
 
 // Columns j ... j+C-1 of the factor, of which the columns before are there.
 template <int C, LanesType T>
-void eliminate_columns(Matrix<T>& a, int64_t j, Mask<T>& positive) {
+void eliminate_columns(Matrix<T>& a, int64_t j) {
   const View<const T> right{&std::as_const(a).at(j, 0), a.lead, 1};  // transposed: rows j ... j+C-1
   const auto sums_of_rows = [&]<int R>(int64_t i, T(&sums)[C][R]) {
 #pragma GCC unroll 4
@@ -102,7 +102,6 @@ void eliminate_columns(Matrix<T>& a, int64_t j, Mask<T>& positive) {
 #pragma GCC unroll 4
   for (int c = 0; c < C; ++c) {
     T root = square[c][c];
-    positive &= root > 0;
     take_root(root);
     square[c][c] = root;
     inverses[c] = 1 / root;  // one division, as LAPACK
@@ -132,12 +131,19 @@ void eliminate_columns(Matrix<T>& a, int64_t j, Mask<T>& positive) {
   for (; i < a.rows; ++i) rows.template operator()<1>(i);
 }
 
-// What is above the diagonal may be lost.
-template <LanesType T, int C = kBlockColumns<T>>
-void eliminate_symmetric(Matrix<T>& a, Mask<T>& positive, int64_t j = 0) {
-  if (j == 0) positive = T{} == T{};
-  for (; j + C <= a.rows; j += C) eliminate_columns<C>(a, j, positive);
-  if constexpr (C > 1) eliminate_symmetric<T, C / 2>(a, positive, j);
+template <int C, LanesType T>
+void eliminate_from(Matrix<T>& a, int64_t j) {
+  for (; j + C <= a.rows; j += C) eliminate_columns<C>(a, j);
+  if constexpr (C > 1) eliminate_from<C / 2>(a, j);
+}
+
+// What is above the diagonal may be lost. A root that is zero or no number makes none of those after it, so
+// the last one tells; comparing it costs as much as ten products.
+template <LanesType T>
+void eliminate_symmetric(Matrix<T>& a, Mask<T>& positive) {
+  eliminate_from<kBlockColumns<T>>(a, 0);
+  positive = T{} == T{};
+  if (a.rows > 0) positive = a.at(a.rows - 1, a.rows - 1) > 0;
 }
 
 // Where the greatest of the rest of column k is, lane by lane.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -22,9 +23,10 @@ double* lane(Matrix<T>& m, int64_t l) {
 }
 
 // one(k, place) for the elements k ... k+N-1 of a matrix, which has at least N, with place(j), where element
-// k+j is in a matrix of columns. Some may be among elements that have been before.
-template <int N, typename T, typename One>
-void each_block(const Matrix<T>& m, const One& one) {
+// k+j is in a matrix of columns. Some may be among elements that have been before. Where N elements of a row
+// are above the diagonal, above(k) in its place, if it is given.
+template <int N, typename T, typename One, typename Above = std::nullptr_t>
+void each_block(const Matrix<T>& m, const One& one, const Above& above = nullptr) {
   // A column lies as a row does.
   const bool is_column = m.columns == 1;
   const int64_t columns = is_column ? m.rows : m.columns, rows = is_column ? 1 : m.rows;
@@ -33,6 +35,11 @@ void each_block(const Matrix<T>& m, const One& one) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; c += N) {
         const int64_t begin = std::min(c, columns - N);
+        if constexpr (!std::is_null_pointer_v<Above>)
+          if (begin > r) {
+            above(r * columns + begin);
+            continue;
+          }
         one(r * columns + begin, [first = begin * lead + r, lead](int64_t j) { return first + j * lead; });
       }
     return;
@@ -96,14 +103,15 @@ void load_blocks(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
 template <int N>
 using AllLanes = std::integral_constant<int64_t, N>;
 
-// Of the first `count` lanes.
-template <int N, typename X, typename Count>
+// Of the first `count` lanes. Of lower triangles most of what is above the diagonal is zero whatever m has
+// there, all but the last N-1 rows before it.
+template <int N, typename X, bool is_lower = false, typename Count>
 void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, Count count) {
   using Row = typename VectorOf<X, N>::Type;
   using Turned = TurnedRow<N, X>;
   const std::array<X*, N> first = to;
   const Lanes<N>* const from = m.data.data();
-  each_block<N>(m, [&](int64_t k, const auto& place) {
+  const auto turn = [&](int64_t k, const auto& place) {
     Turned v[N];
 #pragma GCC unroll 8
     for (int j = 0; j < N; ++j) v[j] = __builtin_convertvector(from[place(j)], Turned);
@@ -114,7 +122,18 @@ void store_blocks(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, Count 
       const Row row = __builtin_convertvector(v[l], Row);
       std::memcpy(first[l] + k, &row, sizeof(Row));
     }
-  });
+  };
+  if constexpr (is_lower)
+    each_block<N>(m, turn, [&](int64_t k) {
+#pragma GCC unroll 8
+      for (int l = 0; l < N; ++l) {
+        if (l >= count) break;
+        const Row row{};
+        std::memcpy(first[l] + k, &row, sizeof(Row));
+      }
+    });
+  else
+    each_block<N>(m, turn);
 }
 
 // The same for matrices of less than N elements, by way of rows that have room for N.
@@ -161,11 +180,12 @@ void load(const std::array<const X*, N>& from, Matrix<Lanes<N>>& m) {
   if (m.rows * m.columns >= N) return load_blocks<N, X>(from, m);
   compiled_apart<N>([&] { load_few<N, X>(from, m); });
 }
-template <int N, typename X>
+template <int N, typename X, bool is_lower = false>
 void store(const Matrix<Lanes<N>>& m, const std::array<X*, N>& to, int64_t count) {
   const bool few = m.rows * m.columns < N;
-  if (!few && count == N) return store_blocks<N, X>(m, to, AllLanes<N>());
-  compiled_apart<N>([&] { few ? store_few<N, X>(m, to, count) : store_blocks<N, X>(m, to, count); });
+  if (!few && count == N) return store_blocks<N, X, is_lower>(m, to, AllLanes<N>());
+  compiled_apart<N>(
+      [&] { few ? store_few<N, X>(m, to, count) : store_blocks<N, X, is_lower>(m, to, count); });
 }
 
 // Operand i of each problem, of that shape; lanes without a problem hold the last one's.
@@ -185,12 +205,12 @@ struct Loaded : Matrix<Lanes<N>> {
   }
 };
 
-template <int N>
+template <int N, bool is_lower = false>
 void store(const Group& g, size_t i, const Matrix<Lanes<N>>& m) {
   with_number_type(g.out[i].dtype(), [&]<typename X>(X*) {
     std::array<X*, N> to;
     for (int64_t l = 0; l < N; ++l) to[l] = g.out[i].as<X>() + (g.first + l) * m.rows * m.columns;
-    store<N, X>(m, to, g.count);
+    store<N, X, is_lower>(m, to, g.count);
   });
 }
 
