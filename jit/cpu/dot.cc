@@ -1,6 +1,7 @@
 #include "jit/cpu/dot.h"
 
 #include <complex>
+#include <mutex>
 #include <optional>
 
 #include "jit/cpu/gemm.h"
@@ -25,9 +26,9 @@ class Batches {
         lhs_offsets_(std::move(lhs)),
         rhs_offsets_(std::move(rhs)) {}
 
-  bool have_strides() const { return lhs_offsets_.empty() && rhs_offsets_.empty(); }
   int64_t lhs(int64_t i) const { return lhs_offsets_.empty() ? i * lhs_stride_ : lhs_offsets_[i]; }
   int64_t rhs(int64_t i) const { return rhs_offsets_.empty() ? i * rhs_stride_ : rhs_offsets_[i]; }
+  bool have_strides() const { return lhs_offsets_.empty() && rhs_offsets_.empty(); }
 
  private:
   int64_t lhs_stride_, rhs_stride_;
@@ -114,12 +115,11 @@ absl::Status packed_dot(const DotShape& s, const Batches& batches, int64_t terms
 
 constexpr int64_t kTinyTogether = 4096;  // products per task
 
-// Where a factor [outer][k] has all its elements side by side, and those of a batch follow each other or are
-// the same.
-bool is_dense(int64_t batch_stride, int64_t outer_stride, int64_t k_stride, int64_t outer, int64_t k) {
+// Whether an [outer, k] matrix lies without gaps, in either order.
+bool is_dense(int64_t outer, int64_t k, int64_t outer_stride, int64_t k_stride) {
   const bool within = (outer_stride == k || outer == 1) && (k_stride == 1 || k == 1);
   const bool across = (outer_stride == 1 || outer == 1) && (k_stride == outer || k == 1);
-  return (within || across) && (batch_stride == outer * k || batch_stride == 0);
+  return within || across;
 }
 
 // How to make products of which several fit a vector, or one does; none if they do not.
@@ -128,8 +128,9 @@ std::optional<TinyDots<T>> tiny_dots(const DotShape& s) {
   constexpr int64_t kLanes = TinyDots<T>::kLanes;
   if (s.k < 1 || s.k > kMaxTinyTerms || s.m * s.k > kLanes || s.n * s.k > kLanes || s.m * s.n > kLanes)
     return std::nullopt;
-  if (!is_dense(s.lhs_batch, s.lhs_m, s.lhs_k, s.m, s.k) ||
-      !is_dense(s.rhs_batch, s.rhs_n, s.rhs_k, s.n, s.k))
+  const auto is_in_order = [](int64_t stride, int64_t size) { return stride == size || stride == 0; };
+  if (!is_dense(s.m, s.k, s.lhs_m, s.lhs_k) || !is_dense(s.n, s.k, s.rhs_n, s.rhs_k) ||
+      !is_in_order(s.lhs_batch, s.m * s.k) || !is_in_order(s.rhs_batch, s.n * s.k))
     return std::nullopt;
   TinyDots<T> out{.terms = s.k,
                   .together = kLanes / std::max({s.m * s.k, s.n * s.k, s.m * s.n}),
@@ -151,6 +152,79 @@ std::optional<TinyDots<T>> tiny_dots(const DotShape& s) {
   return out;
 }
 
+absl::Status dot(DType in, DType out, const DotShape& s, const Batches& batches, const void* a, const void* b,
+                 void* c, const KernelContext& context);
+
+// Factors of f16 and bf16 of so few elements, and as many of the result, are widened as a whole, for
+// products of f32: packing would widen them in pieces, and a product of one tile would have to be packed.
+// Several of a batch are widened at once, as many as the first-level cache holds.
+constexpr int64_t kWidenedElements = 128 << 10, kWidenedTogether = 4 << 10;
+
+bool is_widened(const DotShape& s, const Batches& batches) {
+  return batches.have_strides() && s.batch > 0 && s.m > 0 && s.n > 0 && s.k > 0 &&
+         s.m * s.k + s.k * s.n <= kWidenedElements && s.m * s.n <= kWidenedElements &&
+         is_dense(s.m, s.k, s.lhs_m, s.lhs_k) && is_dense(s.n, s.k, s.rhs_n, s.rhs_k);
+}
+
+using Widen = void (*)(float* to, const uint16_t* from, int64_t n);
+
+template <typename Out, typename Store>
+absl::Status widened_dot(Widen widen, const DotShape& s, const void* a, const void* b, Out* c,
+                         const KernelContext& context, Store store) {
+  const int64_t lhs = s.m * s.k, rhs = s.k * s.n, out = s.m * s.n;
+  const int64_t together = std::clamp<int64_t>(kWidenedTogether / (lhs + rhs + out), 1, s.batch);
+  // `each` factors of `size` elements; the number of elements from one to the next among the widened ones.
+  const auto widen_factor = [&](float* to, const void* from, int64_t first, int64_t each, int64_t stride,
+                                int64_t size) {
+    const uint16_t* const begin = static_cast<const uint16_t*>(from) + first * stride;
+    if (stride == 0) each = 1;
+    if (stride == size)
+      widen(to, begin, each * size);
+    else
+      for (int64_t i = 0; i < each; ++i) widen(to + i * size, begin + i * stride, size);
+    return stride == 0 ? 0 : size;
+  };
+  const auto some = [&](int64_t first, int64_t each, const KernelContext& inner) -> absl::Status {
+    if (inner.cancelled()) return absl::CancelledError("a dot was interrupted");
+    absl::StatusOr<BufferRef> buffer =
+        inner.scratch->allocate(each * (lhs + rhs + out) * static_cast<int64_t>(sizeof(float)));
+    if (!buffer.ok()) return buffer.status();
+    float* const left = static_cast<float*>(pointer((*buffer)->address()));
+    float* const right = left + each * lhs;
+    float* const sums = right + each * rhs;
+    DotShape part = s;
+    part.batch = each;
+    part.lhs_batch = widen_factor(left, a, first, each, s.lhs_batch, lhs);
+    part.rhs_batch = widen_factor(right, b, first, each, s.rhs_batch, rhs);
+    if constexpr (std::is_same_v<Out, float>) {
+      return dot(DType::kF32, DType::kF32, part, Batches(part), left, right, c + first * out, inner);
+    } else {
+      absl::Status done = dot(DType::kF32, DType::kF32, part, Batches(part), left, right, sums, inner);
+      if (done.ok())
+        store_row(gemm_kernels<float>(usable_isa(inner.isa)), c + first * out, sums, each * out, store);
+      return done;
+    }
+  };
+  const int64_t tasks = ceil_div(s.batch, together);
+  if (tasks == 1) return some(0, s.batch, context);
+  const bool in_parallel = context.parallel.threads > 1 && s.batch * lhs * s.n >= kWorkPerThread;
+  KernelContext alone = context;
+  alone.parallel = {};
+  std::mutex mutex;
+  absl::Status failed;
+  const auto task = [&](int64_t t) {
+    absl::Status done = some(t * together, std::min(together, s.batch - t * together), alone);
+    if (done.ok()) return;
+    const std::lock_guard lock(mutex);
+    failed.Update(std::move(done));
+  };
+  if (in_parallel)
+    context.parallel(tasks, task);
+  else
+    for (int64_t t = 0; t < tasks; ++t) task(t);
+  return failed;
+}
+
 // T accumulates, Out is stored.
 template <typename T, typename Out, typename Store>
 absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const void* a, const void* b,
@@ -159,6 +233,12 @@ absl::Status real_dot(DType in, const DotShape& s, const Batches& batches, const
   const char* const rhs = static_cast<const char*>(b);
   const int64_t width = hlo::byte_size(in);
   const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+  if constexpr (std::is_same_v<T, float>) {
+    const Widen widen = in == DType::kF16    ? kernels.widen_f16
+                        : in == DType::kBF16 ? kernels.widen_bf16
+                                             : nullptr;
+    if (widen && is_widened(s, batches)) return widened_dot(widen, s, a, b, c, context, store);
+  }
   if (s.m == 1 && s.n == 1 && s.k > 0 && loads_unchanged<T>(in)) {
     const bool in_rows = s.lhs_k == 1 && s.rhs_k == 1;
     const int64_t together = s.k < kLongVector ? kDotsTogether : 1;
@@ -311,7 +391,8 @@ std::vector<int64_t> batch_offsets(const std::vector<DotDim>& batch, int64_t Dot
   return out;
 }
 
-// The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
+// The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not
+// collapse.
 struct DotOperand {
   const void* data;
   int64_t batch, outer, k;

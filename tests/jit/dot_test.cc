@@ -88,6 +88,23 @@ TEST_CASE("dots have the bits of the definition: every type, shape, stride, inst
   }
 }
 
+TEST_CASE("batches of small products of f16 and bf16 are widened some at a time, shared factors once") {
+  Pools pools;
+  std::mt19937_64 rng(9);
+  for (const DType in : {DType::kF16, DType::kBF16})
+    for (const DType out : {in, DType::kF32})
+      for (const auto& [batch, m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>>{
+               {41, 8, 8, 64}, {600, 16, 16, 16}, {70, 1, 33, 20}, {9, 40, 1, 130}, {2, 130, 120, 256}})
+        for (const auto& [lhs_batch, rhs_batch] :
+             {std::pair{m * k, k * n}, {int64_t{0}, k * n + 5}, {m * k, int64_t{0}}})
+          for (const bool turned : {false, true}) {
+            const DotShape s{batch, m, n, k, lhs_batch, turned ? 1 : k, turned ? m : 1, rhs_batch, n, 1};
+            const std::vector<char> a = random_array(in, std::max(lhs_batch, m * k) * batch, rng),
+                                    b = random_array(in, std::max(rhs_batch, k * n) * batch, rng);
+            check_dot(pools, in, out, s, a.data(), b.data());
+          }
+}
+
 TEST_CASE("large dots are cut into blocks and threads without a change of bits") {
   Pools pools;
   std::mt19937_64 rng(8);
