@@ -187,21 +187,27 @@ Scalar unusual_sine(Scalar magnitude, int turn) {
 
 // f32, in f32, from quarter turns. The first step of the reduction is exact, for it leaves a
 // multiple of the last digit of pi/2 or of that of x that is below 1; what the second step rounds off is
-// kept.
+// kept. The second takes less than 2^-7 in units of 2^-31, of which the first left a multiple if k is not 0:
+// that makes their sum exact in the short form, whichever is larger.
 constexpr double kUsualSingle = 0x1p17, kHalfPiLowSingle = -0x1.777a5cp-25,
                  kHalfPiRestSingle = -0x1.ee59dap-50;
 Scalar usual_sine_f32(Scalar a, int turn) {
   constexpr double kRoundSingle = 0x1.8p23;
   const Scalar count = fma(a, 2 / kPi, kRoundSingle), k = count - kRoundSingle;
   const Sum second = two_product(k, constant(k, -kHalfPiLowSingle));
-  const Sum sum = two_sum(fma(k, -kHalfPi, a), second.hi);
-  const Scalar r = sum.hi, low = sum.lo + fma(k, -kHalfPiRestSingle, second.lo);  // sum.lo comes last
+  const Sum sum = fast_two_sum(fma(k, -kHalfPi, a), second.hi);
+  const Scalar r = sum.hi, low = sum.lo + fma(k, -kHalfPiRestSingle, second.lo);  // sum.lo comes late
   const Scalar quadrant = to_bits(count) + turn, z = r * r, half = z * 0.5;
-  const Scalar sine = r + fma(r * z, polynomial(z, kSinSingle), fma(-low, half, low));
+  const Scalar is_cosine = has_bit(quadrant, 0);
+  // Sine and cosine are made in one go, as in sine_of. What 1 - half rounds off comes last.
+  static_assert(std::size(kSinSingle) == 4 && std::size(kCosSingle) == 3);
+  Scalar p = select(is_cosine, constant(r, 0), kSinSingle[3]);
+  for (int i = 2; i >= 0; --i) p = fma(p, z, select(is_cosine, constant(r, kCosSingle[i]), kSinSingle[i]));
   const Sum top = fast_difference(constant(r, 1), half);
-  const Scalar rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
-  const Scalar cosine = top.hi + fma(z * z, polynomial(z, kCosSingle), rest);
-  const Scalar size = select(has_bit(quadrant, 0), cosine, sine);
+  const Scalar less = select(is_cosine, fma(r, r, -z) * -0.5, low);
+  const Scalar late = fma(-low, select(is_cosine, r, half), less);
+  const Scalar rest = select(is_cosine, late + top.lo, late);
+  const Scalar size = select(is_cosine, top.hi, r) + fma(select(is_cosine, z, r) * z, p, rest);
   return bitcast(to_bits(size) ^ ((quadrant << 30) & sign_mask(quadrant)), DType::kF32);
 }
 Scalar sine_f32(Scalar a, int turn) {
