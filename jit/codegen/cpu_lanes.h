@@ -43,6 +43,11 @@ class CpuLanes : public LaneOps {
   // Lane after lane, so that the code is made once and for one lane.
   llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
                       const std::vector<TypedValue>& values, const RareCode& code) override;
+  // On x86-64 the convention of Windows leaves ten floats in registers, the usual one none. (That of OpenCL
+  // would leave more, but takes no heed of frame pointers and of vzeroupper.)
+  llvm::CallingConv::ID rare_convention() const override {
+    return vector_bytes_ >= 32 ? llvm::CallingConv::Win64 : llvm::CallingConv::C;
+  }
   // The widest vectors are divided by halves; a row of one is over before its divisor has an inverse.
   bool divides_slowly() const override { return vector_bytes_ == 64 && long_rows_; }
   void poll(llvm::Value* due) override;

@@ -95,6 +95,8 @@ class LaneOps {
   using RareCode = std::function<llvm::Value*(Values& values, llvm::Value* first, unsigned n)>;
   virtual llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
                               const std::vector<TypedValue>& values, const RareCode& code) = 0;
+  // Of functions that hold such code.
+  virtual llvm::CallingConv::ID rare_convention() const { return llvm::CallingConv::C; }
   // Whether divisions of vectors by one divisor for a row are better made from products.
   virtual bool divides_slowly() const { return false; }
   // Between steps: leaves the kernel if that was asked for; looks only where `due`.

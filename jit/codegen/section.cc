@@ -384,12 +384,18 @@ Value* SectionEmitter::call_rare(Row& row, size_t guard, const Values& values) {
 
   Values given;
   for (uint32_t id : read) given.push_back(value(row, values, id, 1));
+  const auto call = [&](llvm::Function* function) {
+    llvm::CallInst* made = b_.CreateCall(function, given);
+    made->setCallingConv(function->getCallingConv());
+    return made;
+  };
   if (const auto known = rare_functions_.find(text); known != rare_functions_.end())
-    return b_.CreateCall(known->second, given);
+    return call(known->second);
   std::vector<llvm::Type*> types;
   for (Value* v : given) types.push_back(v->getType());
   llvm::Function* function = f_.make_function("rare", f_.prims().type(section[result].type, 1), types,
                                               llvm::GlobalValue::InternalLinkage);
+  function->setCallingConv(lanes_.rare_convention());
   rare_functions_.try_emplace(text, function);
   {
     const llvm::IRBuilderBase::InsertPointGuard back(b_);
@@ -400,7 +406,7 @@ Value* SectionEmitter::call_rare(Row& row, size_t guard, const Values& values) {
     b_.CreateRet(emit_rare(row, guard, inside, nullptr, 1));
     row.uniform = around;
   }
-  return b_.CreateCall(function, given);
+  return call(function);
 }
 
 // The same for those of several lanes where `chosen` holds, and `usual` elsewhere.
