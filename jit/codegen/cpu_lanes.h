@@ -50,6 +50,8 @@ class CpuLanes : public LaneOps {
   }
   // The widest vectors are divided by halves; a row of one is over before its divisor has an inverse.
   bool divides_slowly() const override { return vector_bytes_ == 64 && long_rows_; }
+  // Scalar divisions wait for each other as long as vectors of 128 (f32) and 256 bits do.
+  unsigned quotients_at_once() const override { return vector_bytes_ >= 32 ? 4 : 1; }
   void poll(llvm::Value* due) override;
   // Looks at the flag now.
   void poll_cancel();

@@ -99,6 +99,8 @@ class LaneOps {
   virtual llvm::CallingConv::ID rare_convention() const { return llvm::CallingConv::C; }
   // Whether divisions of vectors by one divisor for a row are better made from products.
   virtual bool divides_slowly() const { return false; }
+  // How many quotients of scalar code by one divisor are one division; 1: each is one.
+  virtual unsigned quotients_at_once() const { return 1; }
   // Between steps: leaves the kernel if that was asked for; looks only where `due`.
   virtual void poll(llvm::Value* due) = 0;
 

@@ -175,6 +175,38 @@ Value* SectionEmitter::emit_quotient(Row& row, const KernelInstr& instr, const V
   return f_.meet({{divide, {divided}}, {before, {quotient}}})[0];
 }
 
+bool SectionEmitter::emit_quotients(Row& row, size_t at, Values& values) {
+  const unsigned n = lanes_.quotients_at_once();
+  const Instrs& section = *row.section;
+  const uint32_t first = row.order[at].instr;
+  const auto is_quotient = [&](const KernelInstr& instr) {
+    return instr.op == KernelOp::kPrim && instr.prim == Prim::div && hlo::is_float(instr.type);
+  };
+  if (n == 1 || !is_quotient(section[first])) return false;
+  const uint32_t divisor = section[first].operands[1];
+  if (!values[divisor]) return false;
+  const auto is_there = [&](uint32_t id) {
+    return values[id] || section[id].op == KernelOp::kCarried || section[id].op == KernelOp::kOuter;
+  };
+  std::vector<uint32_t> together;
+  for (; at < row.order.size() && together.size() < n; at += row.order[at].guarded + 1) {
+    const uint32_t id = row.order[at].instr;
+    const KernelInstr& instr = section[id];
+    if (is_quotient(instr) && instr.operands[1] == divisor && is_there(instr.operands[0]) && !values[id])
+      together.push_back(id);
+  }
+  if (together.size() < n) return false;
+  Value* dividends = llvm::PoisonValue::get(f_.prims().type(section[first].type, n));
+  for (unsigned i = 0; i < n; ++i) {
+    const uint32_t id = section[together[i]].operands[0];
+    if (!values[id]) values[id] = emit_instr(row, section[id], values, nullptr, 1);
+    dividends = b_.CreateInsertElement(dividends, values[id], i);
+  }
+  Value* const quotients = b_.CreateFDiv(dividends, f_.splat(values[divisor], n));
+  for (unsigned i = 0; i < n; ++i) values[together[i]] = b_.CreateExtractElement(quotients, i);
+  return true;
+}
+
 bool SectionEmitter::reads_changing(const KernelInstr& instr) const {
   if (instr.op == KernelOp::kLoadAt) return kernel_.buffers[instr.imm].written;
   return instr.op == KernelOp::kLoad && kernel_.buffers[kernel_.accesses[instr.imm].buffer].written;
@@ -222,6 +254,8 @@ Values SectionEmitter::emit(Row& row, Value* index, unsigned n) {
     const hlo::Scheduled& s = row.order[at];
     if (s.guarded)
       at = emit_guarded(row, at, values, index, n);
+    else if (n == 1 && (values[s.instr] || emit_quotients(row, at, values)))
+      continue;
     else
       values[s.instr] = emit_instr(row, section[s.instr], values, index, n);
   }

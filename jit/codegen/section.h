@@ -54,6 +54,9 @@ class SectionEmitter {
   llvm::Value* is_among(llvm::Value* x, const Magnitudes& magnitudes, DType t, unsigned n);
   // Of vectors by a divisor that has one.
   llvm::Value* emit_quotient(Row& row, const KernelInstr& instr, const Values& values, unsigned n);
+  // Whether the quotient at a place of the order, and others behind it whose dividends are there, became one
+  // vector.
+  bool emit_quotients(Row& row, size_t at, Values& values);
   bool reads_changing(const KernelInstr& instr) const;
   void set_order(Row& row, const std::vector<uint32_t>& uses);
   llvm::Value* emit_instr(Row& row, const KernelInstr& instr, const Values& values, llvm::Value* index,

@@ -323,3 +323,29 @@ def test_short_rows_take_short_vectors(columns):
     lm.cache.wait()
     np.testing.assert_array_equal(jitted(x, by), first)
     np.testing.assert_allclose(first, np.exp(x * by[:, None]) + np.exp(-x), rtol=1e-6)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [3, 4, 9])
+def test_quotients_by_one_divisor_are_made_four_at_a_time(dtype, count):
+    length = 2000
+
+    def step(xs):
+        size = abs(xs[0]) + xs[-1] * xs[-1]
+        return tuple(x / size - np.dtype(dtype).type(i) for i, x in enumerate(xs))
+
+    start = np.random.default_rng(count).standard_normal(count).astype(dtype)
+    f = lm.jit(lambda *xs: lax.fori_loop(0, length, lambda _, xs: step(xs), xs))
+    arrays, want = [lnp.asarray(x, dtype) for x in start], tuple(start)
+    for _ in range(length):
+        want = step(want)
+    for _ in range(20):  # interpreted first, then compiled
+        np.testing.assert_array_equal(np.stack(f(*arrays)), np.asarray(want, dtype))
+    lm.cache.wait()
+    np.testing.assert_array_equal(np.stack(f(*arrays)), np.asarray(want, dtype))
+    code = f.lower(*arrays).compile().as_text("ir")
+    kind = {"float32": "float", "float64": "double"}[dtype]
+    at_once = count // 4 if lm.devices()[0].platform != "cuda" else 0
+    assert code.count(f"fdiv <4 x {kind}>") == at_once
+    assert code.count(f"fdiv {kind}") == count - 4 * at_once
