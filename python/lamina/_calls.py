@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextvars
 import functools
 import math
 import operator
@@ -14,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from lamina._core import Tensor
-from lamina._later import inspect
+from lamina._later import contextvars, inspect
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
@@ -359,8 +358,6 @@ class Calls:
         if isinstance(owner, type) or (type(owner) in PLAIN and type(owner) is not str):
             return f if is_ours(type(owner)) or type(owner) is Tensor else self._foreign(f, f)
         made = self.watch.is_made(owner)
-        if isinstance(owner, contextvars.ContextVar) and name == "get" and not made:
-            return functools.partial(self._context_get, owner)
         if isinstance(owner, dict):
             if made:
                 return f
@@ -379,6 +376,8 @@ class Calls:
                 return lambda: self.watch.made(type(owner)(self.watch.mapping(owner)))
         elif made and isinstance(owner, (list, set, collections.deque)):
             return f
+        elif name == "get" and not made and isinstance(owner, contextvars.ContextVar):
+            return functools.partial(self._context_get, owner)
         if name in WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
             self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
         if name not in WRITES or name == "pop":

@@ -19,13 +19,14 @@ class _Later:
 
 if TYPE_CHECKING:
     import ast
+    import contextvars
     import dataclasses
     import inspect
     import linecache
     import tokenize
 else:
-    ast, dataclasses = _Later("ast"), _Later("dataclasses")
+    ast, contextvars, dataclasses = _Later("ast"), _Later("contextvars"), _Later("dataclasses")
     inspect, linecache = _Later("inspect"), _Later("linecache")
     tokenize = _Later("tokenize")
 
-__all__ = ["ast", "dataclasses", "inspect", "linecache", "tokenize"]
+__all__ = ["ast", "contextvars", "dataclasses", "inspect", "linecache", "tokenize"]

@@ -19,10 +19,22 @@ from typing import Any
 
 from lamina._objects import names_of
 from lamina._source import parse
-from lamina._syntax import FUNCTIONS, bound, children, copied, declared, located, own, parameters, shallow
+from lamina._syntax import (
+    FUNCTIONS,
+    bound,
+    children,
+    copied,
+    declared,
+    located,
+    own,
+    parameters,
+    place,
+    shallow,
+)
 
 HOOKS = "__lamina__"
 _FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
+_LOAD = ast.Load()
 _MAX_CODES, _MAX_FILES = 4096, 64
 # Pieces of a statement that begin at the margin, before it is looked for in the whole file.
 _MOST_PIECES = 8
@@ -69,14 +81,16 @@ class _File:
         # Lines that look like the beginning of a statement.
         self.starts = [i for i, line in enumerate(lines) if line[:1].isalpha() or line[:1] in "@_"]
         self.statements: dict[int, _Functions] = {}
+        words = ("import ", "from ")
+        self.imports = [at for at, i in enumerate(self.starts) if lines[i].startswith(words)]
 
-    def candidates(self, line: int) -> Iterator[tuple[_Functions, list[Any]]]:
-        """Functions among which is the one that begins in a line, with what is imported; the likeliest first."""
-        at = sum(start < line for start in self.starts) - 1
+    def candidates(self, code: types.CodeType) -> Iterator[tuple[_Functions, list[Any]]]:
+        """Functions among which is that of the code, with what it may use of what is imported; the likeliest first."""
+        at = sum([start < code.co_firstlineno for start in self.starts]) - 1
         if at >= 0:
             if at not in self.statements:
                 self.statements[at] = self._statement(at)
-            yield self.statements[at], self.imports
+            yield self.statements[at], self._imports_of(names_of(code))
         yield self.whole
 
     def _statement(self, at: int) -> _Functions:
@@ -88,21 +102,25 @@ class _File:
                 return _functions(tree)
         return {}
 
-    def _parsed(self, at: int, end: int) -> ast.Module | None:
-        first = self.starts[at]
+    def _text(self, at: int, end: int) -> str:
         last = self.starts[end] if end < len(self.starts) else len(self.lines)
+        return "".join(self.lines[self.starts[at] : last])
+
+    def _parsed(self, at: int, end: int) -> ast.Module | None:
         try:
-            return parse("\n" * first + "".join(self.lines[first:last]))
+            return parse("\n" * self.starts[at] + self._text(at, end))
         except SyntaxError:
             return None
 
-    @functools.cached_property
-    def imports(self) -> list[Any]:
-        words = ("import ", "from ")
-        trees = [
-            self._parsed(at, at + 1) for at, i in enumerate(self.starts) if self.lines[i].startswith(words)
-        ]
-        return [n for tree in trees if tree is not None for n in _imports(tree)]
+    def _imports_of(self, names: set[str]) -> list[Any]:
+        """The imports with one of these names in their text."""
+        found: list[Any] = []
+        for at in self.imports:
+            text = self._text(at, at + 1)
+            if any([name in text for name in names]):
+                tree = self._parsed(at, at + 1)
+                found += _imports(tree) if tree is not None else []
+        return found
 
     @functools.cached_property
     def whole(self) -> tuple[_Functions, list[Any]]:
@@ -143,7 +161,7 @@ def _file(name: str) -> _File:
 
 
 def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
-    for functions, imported in _file(code.co_filename).candidates(code.co_firstlineno):
+    for functions, imported in _file(code.co_filename).candidates(code):
         for node, inside in functions.get((code.co_name, code.co_firstlineno), ()):
             bare = _without_surroundings(node)
             # Import hooks put other statements in the place of imports (lazy imports do).
@@ -302,11 +320,16 @@ class _Rewriter(ast.NodeTransformer):
         return f"_{stripped}{name}" if private else name
 
     def _hook(self, name: str, at: Any, *args: Any) -> ast.Call:
-        nodes = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in args]
-        call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), nodes, [])
-        for n in (call, call.func, call.func.value, *(n for n in nodes if not hasattr(n, "lineno"))):
-            ast.copy_location(n, at)
-        return call
+        here = place(at)
+        nodes = []
+        for a in args:
+            if not isinstance(a, ast.AST):
+                a = ast.Constant(a, **here)
+            elif "lineno" not in a.__dict__:
+                a.__dict__.update(here)
+            nodes.append(a)
+        hook = ast.Attribute(ast.Name(HOOKS, _LOAD, **here), name, _LOAD, **here)
+        return ast.Call(hook, nodes, [], **here)
 
     def visit_Name(self, node: ast.Name) -> Any:
         if not isinstance(node.ctx, ast.Load) or node.id == HOOKS or self._is_local(node.id):

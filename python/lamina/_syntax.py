@@ -11,6 +11,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SCOPES = (*FUNCTIONS, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Fields with names or operators, which hold nothing themselves: there are as many of those as of other nodes.
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 _NOTHING_INSIDE = {"arg", "asname", "attr", "ctx", "id", "kind", "module", "op", "ops", "type_comment"}
 
 
@@ -54,14 +55,20 @@ def copied(node: Any) -> Any:
     return out
 
 
+def place(node: Any) -> dict[str, int]:
+    """Lines and columns of a node as its constructor takes them; none where it has none."""
+    held = node.__dict__
+    return {name: held[name] for name in _PLACE if name in held}
+
+
 def located(node: Any) -> Any:
     """`node`, in which nodes without a place have that of the one around them."""
     stack = [(node, node)]
     while stack:
         n, at = stack.pop()
-        if "lineno" in n._attributes:
-            if not hasattr(n, "lineno"):
-                ast.copy_location(n, at)
+        if n._attributes:
+            if "lineno" not in n.__dict__:
+                n.__dict__.update(place(at))
             at = n
         stack += [(c, at) for c in children(n)]
     return node

@@ -12,7 +12,7 @@ import itertools
 import types
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lamina import _core
 from lamina._calls import Calls
@@ -58,8 +58,10 @@ from lamina._read_set import (
     Unseen,
 )
 from lamina._rewrite import has_hooks, rewritten
-from lamina._unhooked import Unhooked
 from lamina.tree import is_open, open_names
+
+if TYPE_CHECKING:
+    from lamina._unhooked import Unhooked
 
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
 # Methods that run when a class is called, or an object ends.
@@ -70,7 +72,8 @@ class Watch:
     """A trace in progress: what was read, by which way each object was reached, and which were made in it."""
 
     def __init__(self, reads: ReadSet, root: Any = None, convert: bool = False) -> None:
-        self.reads, self.closed, self.calls, self.unhooked = reads, False, Calls(self), Unhooked(self)
+        self.reads, self.closed, self.calls = reads, False, Calls(self)
+        self._unhooked: Unhooked | None = None
         self.staging: Any = None  # where control flow is converted
         if convert:
             from lamina._convert.staging import Staging
@@ -97,11 +100,21 @@ class Watch:
         open_here.watches.pop()
         self.reads.open -= 1
         self.closed = True
-        self.unhooked.write_back()
+        if self._unhooked is not None:
+            self._unhooked.write_back()
+            self._unhooked = None
         self._sources, self.kept, self._copies, self._first = {}, [], {}, {}
         self._outer_types.clear()
         # With its function goes what it read, without waiting for the collector: arrays of any size are among it.
-        del self.calls, self.unhooked
+        del self.calls
+
+    @property
+    def unhooked(self) -> Unhooked:
+        if self._unhooked is None:
+            from lamina._unhooked import Unhooked  # which few traces need
+
+            self._unhooked = Unhooked(self)
+        return self._unhooked
 
     # --- reads ---
 

@@ -51,6 +51,18 @@ def test_no_page_is_writable_and_executable():
     assert out.split() == ["True", "False"]
 
 
+def test_the_first_trace_imports_what_it_needs(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, lamina as lm, lamina.numpy as lnp\n"
+        "def f(x):\n    return lnp.sin(x) * {'rate': 2.0}.get('rate')\n"
+        "lm.jit(f)(lnp.ones(3))\n"
+        "print('lamina._watch' in sys.modules, [m for m in ('contextvars', 'lamina._unhooked') if m in sys.modules])"
+    )
+    out = run(f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')")
+    assert out.split() == ["True", "[]"]
+
+
 def test_cache_tells_where_and_why():
     @lm.jit
     def shifted(x):

@@ -600,3 +600,25 @@ def test_statements_are_found_by_their_margin(tmp_path, monkeypatch):
         after = g(at)
         m.RATE = 2.0
         assert (before != after).all() if f is not m.brackets else before != after, f
+
+
+def test_imports_are_read_where_the_code_uses_their_names(tmp_path, monkeypatch):
+    statements = [
+        "import math as numbers_\n",
+        "import os.path\n",
+        "from json import (\n    dumps,\n)\n",
+        "def plain(x):\n    return x * 2\n",
+        "def calls(x):\n    return numbers_.floor(x)\n",
+        "def joins(x):\n    return os.path.join(dumps(x), 'a')\n",
+    ]
+    (tmp_path / "imports_of_statements.py").write_text("".join(statements))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import imports_of_statements as m
+
+    read: list[str] = []
+    parse = _rewrite.parse
+    monkeypatch.setattr(_rewrite, "parse", lambda text: (read.append(text.lstrip()), parse(text))[1])
+    for f, expected in ((m.plain, [3]), (m.calls, [4, 0]), (m.joins, [5, 1, 2])):
+        read.clear()
+        assert rewritten(f.__code__) is not None
+        assert read == [statements[i] for i in expected]
