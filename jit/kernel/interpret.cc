@@ -363,11 +363,13 @@ class RangeRun {
     num_rows_ = count;
     decompose(first, 0, outer_dims);
     rows_.assign(index_.begin(), index_.begin() + outer_dims);
+    stepped_.clear();
     for (int64_t r = 1; r < count; ++r) {
       int d = outer_dims - 1;
       for (; d > 0 && index_[d] + 1 >= args_[d]; --d) index_[d] = 0;
       ++index_[d];
       rows_.insert(rows_.end(), index_.begin(), index_.begin() + outer_dims);
+      stepped_.push_back(d);
     }
   }
   // The current index along a dimension, in one row of the block.
@@ -376,34 +378,52 @@ class RangeRun {
     return dim < outer_dims ? rows_[row * outer_dims + dim] : index_[dim];
   }
 
-  // Address of an access at the current index of a row, and its stride along `dim`.
-  char* address(const Access& access, int dim, int64_t row, int64_t* stride) const {
-    int64_t position = (access.offset_slot < 0 ? 0 : args_[access.offset_slot]) + access.beside;
-    *stride = 0;
+  // Calls `use(address, stride)` for an access at the current index of each row of the block, in turn; its
+  // stride is that along `dim`.
+  template <class Use>
+  void for_rows(const Access& access, int dim, Use use) {
+    const int outer_dims = std::max(k_.parallel_rank - 1, 0);
+    const int64_t size = size_of(k_.buffers[access.buffer].type);
+    int64_t position = (access.offset_slot < 0 ? 0 : args_[access.offset_slot]) + access.beside, stride = 0;
+    to_next_.assign(static_cast<size_t>(outer_dims), 0);
     for (const AccessTerm& t : access.terms) {
       const int64_t s = t.unit ? t.unit : args_[t.stride_slot];
-      position += index_at(t.dim, row) * s;
-      if (t.dim == dim) *stride += s;
+      position += index_at(t.dim, 0) * s;
+      if (t.dim == dim) stride += s;
+      if (t.dim < outer_dims) to_next_[t.dim] += s * size;
     }
-    return static_cast<char*>(buffers_[access.buffer]) + position * size_of(k_.buffers[access.buffer].type);
+    char* at = static_cast<char*>(buffers_[access.buffer]) + position * size;
+    use(at, stride);
+    if (num_rows_ == 1) return;
+    // Where a dimension steps, those inside it begin anew.
+    int64_t back = 0;
+    for (int d = outer_dims - 1; d >= 0; --d) {
+      const int64_t step = to_next_[d];
+      to_next_[d] -= back;
+      if (d > 0) back += (args_[d] - 1) * step;
+    }
+    for (const int d : stepped_) {
+      at += to_next_[d];
+      use(at, stride);
+    }
   }
 
-  void load(const Access& access, int dim, int64_t n, const char* predicate, char* out) const {
+  void load(const Access& access, int dim, int64_t n, const char* predicate, char* out) {
     const int64_t size = size_of(k_.buffers[access.buffer].type), width = n / num_rows_;
-    for (int64_t row = 0; row < num_rows_; ++row, out += width * size) {
-      int64_t stride;
-      const char* from = address(access, dim, row, &stride);
+    for_rows(access, dim, [&](const char* from, int64_t stride) {
       if (!predicate) {
         gather(out, from, stride, width, size);
-        continue;
+      } else {
+        for (int64_t i = 0; i < width; ++i) {
+          if (predicate[i])
+            std::memcpy(out + i * size, from + i * stride * size, static_cast<size_t>(size));
+          else
+            std::memset(out + i * size, 0, static_cast<size_t>(size));
+        }
+        predicate += width;
       }
-      for (int64_t i = 0; i < width; ++i) {
-        if (predicate[row * width + i])
-          std::memcpy(out + i * size, from + i * stride * size, static_cast<size_t>(size));
-        else
-          std::memset(out + i * size, 0, static_cast<size_t>(size));
-      }
-    }
+      out += width * size;
+    });
   }
 
   // Values of the section for n elements along `dim` from the current index.
@@ -565,11 +585,11 @@ class RangeRun {
     for (const Store& s : stores) {
       const Access& access = k_.accesses[s.access];
       const int64_t size = size_of(k_.buffers[access.buffer].type), width = n / num_rows_;
-      for (int64_t row = 0; row < num_rows_; ++row) {
-        int64_t stride;
-        char* to = address(access, dim, row, &stride);
-        scatter(to, section.at[s.value] + row * width * size, stride, width, size);
-      }
+      const char* from = section.at[s.value];
+      for_rows(access, dim, [&](char* to, int64_t stride) {
+        scatter(to, from, stride, width, size);
+        from += width * size;
+      });
     }
   }
 
@@ -711,9 +731,11 @@ class RangeRun {
   bool stopped_ = false, asked_to_stop_ = false;
   int64_t steps_ = 0;  // of all repeats
   std::vector<Bytes> result_, init_, scratch_;
-  Scratch combine_scratch_;     // and of the order
-  std::vector<int64_t> index_;  // of the first row's first element
-  std::vector<int64_t> rows_;   // outer indices of each row of the block
+  Scratch combine_scratch_;       // and of the order
+  std::vector<int64_t> index_;    // of the first row's first element
+  std::vector<int64_t> rows_;     // outer indices of each row of the block
+  std::vector<int> stepped_;      // which of them is one more than in the row before, for each but the first
+  std::vector<int64_t> to_next_;  // scratch of `for_rows`: bytes to the next row where it does
   int64_t num_rows_ = 1;
   Level levels_[3];
   std::vector<const void*> in_;
