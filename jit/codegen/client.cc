@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -24,6 +26,9 @@ namespace lamina::jit {
 namespace {
 
 constexpr size_t kCompileStack = size_t{64} << 20;
+// What is added to the nice value of work that nobody waits for: it gets a tenth of a processor that others
+// use.
+constexpr int kAsideNice = 10;
 
 // LLVM ends the process where it finds no memory. So it is only called where this much can be had: by the
 // whole library with its engine and its thread (measured: 160 MiB of addresses), and by one compile
@@ -41,79 +46,92 @@ absl::Status check_room(size_t bytes) {
   return absl::OkStatus();
 }
 
-// The one thread that runs LLVM. Deep recursion in its instruction selection needs the large stack. Never
-// destroyed, so that code may be released while the process ends.
-class CompileThread final : private hlo::ForkGuarded {
+// The threads that run LLVM, one at a time: priority that a thread gave up it does not get back. Deep
+// recursion in LLVM's instruction selection needs the large stack. Never destroyed, so that code may be
+// released while the process ends.
+class CompileThreads final : private hlo::ForkGuarded {
  public:
-  static CompileThread& get() {
-    static constinit hlo::Once<CompileThread> thread;
-    return thread.get([] { return new CompileThread; });
+  static CompileThreads& get() {
+    static constinit hlo::Once<CompileThreads> threads;
+    return threads.get([] { return new CompileThreads; });
   }
 
   // Runs the task, whose own allocations may fail.
-  absl::Status run(const std::function<void()>& task) {
+  absl::Status run(Pace pace, const std::function<void()>& task) {
     std::lock_guard turn(turn_);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!started_) {
+    Worker& worker = workers_[static_cast<size_t>(pace)];
+    if (!worker.started) {
       pthread_attr_t attributes;
       pthread_attr_init(&attributes);
       pthread_attr_setstacksize(&attributes, kCompileStack);
       pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
       pthread_t id;
-      const int error = pthread_create(&id, &attributes, &CompileThread::main, this);
+      const int error =
+          pthread_create(&id, &attributes, pace == Pace::kAside ? &serve_aside : &serve_now, this);
       pthread_attr_destroy(&attributes);
       if (error != 0)
         return absl::ResourceExhaustedError(
             absl::StrCat("the compile thread could not start (error ", error, ")"));
-      started_ = true;
+      worker.started = true;
     }
-    task_ = &task;
-    pthread_cond_signal(&wake_);
-    while (task_ != nullptr) pthread_cond_wait(&done_, mutex_.native_handle());
+    worker.task = &task;
+    pthread_cond_signal(&worker.wake);
+    while (worker.task != nullptr) pthread_cond_wait(&done_, mutex_.native_handle());
     return std::exchange(out_of_memory_, false) ? absl::ResourceExhaustedError("no memory for a compile")
                                                 : absl::OkStatus();
   }
 
  private:
-  CompileThread() : ForkGuarded(hlo::LockRank::kCompiler) {}
+  struct Worker {
+    pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+    bool started = false;
+    const std::function<void()>* task = nullptr;
+  };
+
+  CompileThreads() : ForkGuarded(hlo::LockRank::kCompiler) {}
 
   // turn_ is held across the fork, which means that no compile was under way and LLVM's state is whole; only
-  // the thread is gone. What its condition variables and mutex were waiting with went with it: they are made
-  // anew.
+  // the threads are gone. What their condition variables and mutex were waiting with went with them: they are
+  // made anew.
   void before_fork() override {}
   void after_fork(bool in_child) override {
     if (!in_child) return;
-    started_ = false;
+    workers_ = {};
     new (&mutex_) std::mutex();
-    wake_ = PTHREAD_COND_INITIALIZER;
     done_ = PTHREAD_COND_INITIALIZER;
   }
 
-  static void* main(void* self) {
-    static_cast<CompileThread*>(self)->serve();
+  static void* serve_now(void* self) {
+    static_cast<CompileThreads*>(self)->serve(Pace::kNow);
+    return nullptr;
+  }
+  static void* serve_aside(void* self) {
+    [[maybe_unused]] const int now = nice(kAsideNice);  // of this thread alone, on Linux
+    static_cast<CompileThreads*>(self)->serve(Pace::kAside);
     return nullptr;
   }
 
-  void serve() {
+  void serve(Pace pace) {
+    Worker& worker = workers_[static_cast<size_t>(pace)];
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      while (task_ == nullptr) pthread_cond_wait(&wake_, mutex_.native_handle());
+      while (worker.task == nullptr) pthread_cond_wait(&worker.wake, mutex_.native_handle());
       try {
-        (*task_)();
+        (*worker.task)();
       } catch (const std::bad_alloc&) {
         out_of_memory_ = true;
       }
-      task_ = nullptr;
+      worker.task = nullptr;
       pthread_cond_signal(&done_);
     }
   }
 
   hlo::Mutex turn_{hlo::LockRank::kCompiler};  // one caller at a time
   std::mutex mutex_;                           // what follows
-  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
   pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
-  bool started_ = false, out_of_memory_ = false;
-  const std::function<void()>* task_ = nullptr;
+  std::array<Worker, 2> workers_;  // by Pace
+  bool out_of_memory_ = false;
 };
 
 std::string path_of(const CodeGeneratorOptions& options) {
@@ -159,7 +177,7 @@ struct GeneratorState {
   ~GeneratorState() {
     if (!engine) return;
     // Without a thread the engine's memory stays, which harms nobody.
-    (void)CompileThread::get().run([this] { api->engine_destroy(engine); });
+    (void)CompileThreads::get().run(Pace::kNow, [this] { api->engine_destroy(engine); });
   }
 };
 
@@ -178,13 +196,16 @@ CompiledKernel& CompiledKernel::operator=(CompiledKernel&& other) noexcept {
 
 CompiledKernel::~CompiledKernel() {
   if (!code_) return;
-  (void)CompileThread::get().run(
-      [this] { state_->api->code_release(state_->engine, static_cast<LaminaCode*>(code_)); });
+  (void)CompileThreads::get().run(
+      Pace::kNow, [this] { state_->api->code_release(state_->engine, static_cast<LaminaCode*>(code_)); });
 }
 
-absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
+absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options,
+                                                                     Pace pace) {
   if (absl::Status status = check_room(kLibraryRoom); !status.ok()) return status;
-  auto library = open_library(path_of(options));
+  absl::StatusOr<Library> library = absl::UnknownError("not opened");
+  absl::Status opened = CompileThreads::get().run(pace, [&] { library = open_library(path_of(options)); });
+  if (!opened.ok()) return opened;
   if (!library.ok()) return library.status();
   std::string cpu = options.cpu;
   absl::StatusOr<hlo::Isa> limit = hlo::isa_limit();
@@ -194,7 +215,7 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeG
   auto state = std::make_shared<internal::GeneratorState>();
   state->api = library->api;
   char error[1024] = "";
-  absl::Status status = CompileThread::get().run([&] {
+  absl::Status status = CompileThreads::get().run(pace, [&] {
     LaminaEngineOptions raw = {};
     raw.struct_size = sizeof(raw);
     raw.vector_bits = options.vector_bits;
@@ -239,7 +260,7 @@ absl::StatusOr<std::string> take_text(const LaminaLlvmApi& api, const std::funct
                                       const char* error) {
   std::string result;
   bool ok = false;
-  absl::Status status = CompileThread::get().run([&] {
+  absl::Status status = CompileThreads::get().run(Pace::kNow, [&] {
     LaminaText* text = make();
     if (!text) return;
     size_t size = 0;
@@ -260,13 +281,13 @@ CompileStats stats_of(const LaminaCodeInfo& info, double total_ms) {
 }  // namespace
 
 absl::StatusOr<CompiledKernel> CodeGenerator::compile(const std::string& kernel, const Schedule& schedule,
-                                                      bool keep_object) const {
+                                                      bool keep_object, Pace pace) const {
   if (absl::Status status = check_room(kCompileRoom + kernel.size() * kTextRoom); !status.ok()) return status;
   const double start = now_ms();
   const std::string how = to_string(schedule);
   const LaminaSource source = source_of(kernel, how);
   Produced made;
-  absl::Status status = CompileThread::get().run([&] {
+  absl::Status status = CompileThreads::get().run(pace, [&] {
     made.take(*state_->api,
               state_->api->compile(state_->engine, &source, keep_object, made.error, sizeof(made.error)));
   });
@@ -285,7 +306,7 @@ absl::StatusOr<CompiledKernel> CodeGenerator::load(std::span<const char> object)
   if (absl::Status status = check_room(kCompileRoom + object.size()); !status.ok()) return status;
   const double start = now_ms();
   Produced made;
-  absl::Status status = CompileThread::get().run([&] {
+  absl::Status status = CompileThreads::get().run(Pace::kNow, [&] {
     made.take(*state_->api, state_->api->load_object(state_->engine, object.data(), object.size(), made.error,
                                                      sizeof(made.error)));
   });

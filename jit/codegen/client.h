@@ -1,10 +1,11 @@
 // The code generator as the rest of the library sees it: liblamina_llvm behind Status and RAII.
 //
-// The library is opened (RTLD_LOCAL) when the first generator is made. All work in LLVM happens on one thread
-// with a 64 MB stack, started at the first compile; a forked child starts its own, and a fork waits for a
-// running compile. Generators and compiled kernels may be used from any thread; a compiled kernel keeps what
-// it needs of its generator alive. LLVM ends the process where it finds no memory, so it is called only where
-// there is room for what it is known to need: ResourceExhausted elsewhere, and nothing has changed.
+// The library is opened (RTLD_LOCAL) when the first generator is made. LLVM works for one caller at a time,
+// on threads with a 64 MB stack, one for each Pace, started when it is first needed; a forked child starts
+// its own, and a fork waits for a running compile. Generators and compiled kernels may be used from any
+// thread; a compiled kernel keeps what it needs of its generator alive. LLVM ends the process where it finds
+// no memory, so it is called only where there is room for what it is known to need: ResourceExhausted
+// elsewhere, and nothing has changed.
 #ifndef LAMINA_JIT_CODEGEN_CLIENT_H_
 #define LAMINA_JIT_CODEGEN_CLIENT_H_
 
@@ -27,6 +28,9 @@ struct CodeGeneratorOptions {
   std::string features;      // added to the CPU's, such as "-avx512f"
   uint32_t vector_bits = 0;  // 0: the target's widest
 };
+
+// Whether somebody waits for what LLVM makes, or it makes way for others where processors are scarce.
+enum class Pace : uint8_t { kNow, kAside };
 
 struct CompileStats {
   uint64_t code_bytes = 0;
@@ -66,7 +70,8 @@ class CompiledKernel {
 class CodeGenerator {
  public:
   // Opens the library and makes an engine; fails with words where there is none or the CPU is too old.
-  static absl::StatusOr<std::unique_ptr<CodeGenerator>> create(const CodeGeneratorOptions& options = {});
+  static absl::StatusOr<std::unique_ptr<CodeGenerator>> create(const CodeGeneratorOptions& options = {},
+                                                               Pace pace = Pace::kNow);
 
   // CPU and features that code is made for.
   const std::string& target() const;
@@ -78,7 +83,7 @@ class CodeGenerator {
 
   // `kernel` is a text (to_string of a LoopKernel); InternalError with the place if it is not one.
   absl::StatusOr<CompiledKernel> compile(const std::string& kernel, const Schedule& schedule = {},
-                                         bool keep_object = false) const;
+                                         bool keep_object = false, Pace pace = Pace::kNow) const;
   // Links an object that `compile` of the same target() made. The caller has checked its origin.
   absl::StatusOr<CompiledKernel> load(std::span<const char> object) const;
   absl::StatusOr<std::string> ir(const std::string& kernel, const Schedule& schedule = {}) const;

@@ -110,8 +110,12 @@ double Kernel::urgency() const {
          static_cast<double>(runs * kAside) / static_cast<double>(price());
 }
 
+bool Kernel::has_paid() const {
+  return interpreted_ns_.load(std::memory_order_relaxed) >= kAside * compile_ns_;
+}
+
 KernelStore::KernelStore()
-    : eager_(compiles_first()), queue_([this](Kernel& kernel) { compile(kernel, false); }) {}
+    : eager_(compiles_first()), queue_([this](Kernel& kernel) { compile(kernel, Waits::kNobody); }) {}
 
 std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedule) {
   const size_t hash = hash_of(spec, schedule);
@@ -165,11 +169,11 @@ Tier KernelStore::tier_for(Kernel& kernel, int64_t work, int64_t runs) {
                                              work % 1000 * kInterpretElementPs / 1000));
     kernel.interpreted_runs_.fetch_add(runs);
     if (eager_.load(std::memory_order_relaxed)) {
-      if (queue_.claim(kernel)) compile(kernel, true);
+      if (queue_.claim(kernel)) compile(kernel, Waits::kAtAnyCost);
     } else if (kernel.state_.load(std::memory_order_relaxed) == Kernel::State::kCold &&
                kernel.urgency() > 1 && !queue_.add(kernel.shared_from_this()) && kernel.urgency() > kAside &&
                queue_.claim(kernel)) {
-      compile(kernel, false);  // no thread can be had
+      compile(kernel, Waits::kCaller);  // no thread can be had
     }
     code = kernel.entry_.load(std::memory_order_acquire);
   }
@@ -177,10 +181,10 @@ Tier KernelStore::tier_for(Kernel& kernel, int64_t work, int64_t runs) {
   return {code, &kernel.entry_};
 }
 
-absl::StatusOr<const CodeGenerator*> KernelStore::generator() {
+absl::StatusOr<const CodeGenerator*> KernelStore::generator(Pace pace) {
   std::lock_guard turn(turn_);
   if (!generator_ && missing_.ok()) {
-    absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_);
+    absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_, pace);
     if (absl::IsResourceExhausted(made.status())) return made.status();  // there may be memory later
     if (made.ok()) {
       generator_ = *std::move(made);
@@ -193,15 +197,15 @@ absl::StatusOr<const CodeGenerator*> KernelStore::generator() {
   return generator_.get();
 }
 
-void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
+void KernelStore::compile(Kernel& kernel, Waits waits) {
   const ProfiledSpan span(Doing::kCompile);
   struct Settled {
     CompileQueue& queue;
     Kernel& kernel;
     ~Settled() { queue.settle(kernel); }
   } const settled{queue_, kernel};
-  absl::StatusOr<MachineCode> code = load_or_compile(kernel, at_any_cost);
-  if (absl::IsNotFound(code.status()) && kernel.urgency() > 1) code = load_or_compile(kernel, true);
+  absl::StatusOr<MachineCode> code = load_or_compile(kernel, waits, waits == Waits::kAtAnyCost);
+  if (absl::IsNotFound(code.status()) && kernel.urgency() > 1) code = load_or_compile(kernel, waits, true);
   if (absl::IsNotFound(code.status())) return;
   std::lock_guard lock(mutex_);
   if (!code.ok()) {
@@ -260,7 +264,7 @@ absl::StatusOr<MachineCode> KernelStore::load(const std::string& key) {
   return code;
 }
 
-absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool may_compile) {
+absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, Waits waits, bool may_compile) {
   const auto count = [&](int64_t KernelStats::*what) {
     std::lock_guard lock(mutex_);
     ++(stats_.*what);
@@ -277,7 +281,9 @@ absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool ma
     kernel.not_on_disk_.store(true);
   }
   if (!may_compile) return absl::NotFoundError("not on disk");
-  const absl::StatusOr<const CodeGenerator*> g = generator();
+  // Runs may be few: until they have paid for the code, it does not take their processors.
+  const Pace pace = waits == Waits::kNobody && !kernel.has_paid() ? Pace::kAside : Pace::kNow;
+  const absl::StatusOr<const CodeGenerator*> g = generator(pace);
   if (!g.ok()) return g.status();
   key = disk_key(kernel.text());  // now of the generator that is open
   const bool keep = [&] {
@@ -285,7 +291,7 @@ absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool ma
     return !key.empty() && disk_.unusable().empty();
   }();
   absl::StatusOr<CompiledKernel> linked =
-      (*g)->compile(kernel.text().text, kernel.schedule_, /*keep_object=*/true);
+      (*g)->compile(kernel.text().text, kernel.schedule_, /*keep_object=*/true, pace);
   if (!linked.ok()) return linked.status();
   count(&KernelStats::compiles);
   const double compile_ms = linked->stats().total_ms;

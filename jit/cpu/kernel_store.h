@@ -67,6 +67,8 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   size_t bytes() const { return kBytes + static_cast<size_t>(instrs_) * kBytesOfInstr; }
   // Time that code would have saved, over the time that it takes to get.
   double urgency() const;
+  // Whether code would have been worth its price by now, whatever comes.
+  bool has_paid() const;
 
  private:
   friend class KernelStore;
@@ -148,11 +150,14 @@ class KernelStore {
   void set_limits(size_t kernels, size_t bytes);
 
  private:
+  // Who waits for code: runs go on meanwhile; a caller whose run begins after it; the same, whatever it
+  // costs.
+  enum class Waits : uint8_t { kNobody, kCaller, kAtAnyCost };
   // Gives a claimed kernel its code, from the disk or, if that is worth its cost, from the generator.
-  void compile(Kernel& kernel, bool at_any_cost);
-  absl::StatusOr<const CodeGenerator*> generator();
+  void compile(Kernel& kernel, Waits waits);
+  absl::StatusOr<const CodeGenerator*> generator(Pace pace = Pace::kNow);
   // NotFound if only a compile can make it and `may_compile` is false.
-  absl::StatusOr<MachineCode> load_or_compile(Kernel& kernel, bool may_compile);
+  absl::StatusOr<MachineCode> load_or_compile(Kernel& kernel, Waits waits, bool may_compile);
   // From the disk; NotFound if it has none that can be used.
   absl::StatusOr<MachineCode> load(const std::string& key);
   // Under which the disk has a kernel's code; empty if nothing may be kept, or if only the generator, which

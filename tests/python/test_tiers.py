@@ -95,6 +95,30 @@ def test_compiling_first_is_chosen_in_the_environment():
 
 
 @pytest.mark.machine_code
+@pytest.mark.parametrize(
+    "program, first, nicer",
+    [
+        ("f, x = chain(100), lnp.ones(1000)\nwhile stats()['kernel_compiles'] == 0: f(x)", "", ["0", "10"]),
+        # It takes minutes if interpreted: a compile is worth its price at once.
+        ("lm.block_until_ready(lax.fori_loop(0, 200_000_000, lambda i, c: c * 0.5 + i, 0.0))", "", ["0"]),
+        ("lm.block_until_ready(chain(100)(lnp.ones(1000)))", "first", ["0"]),
+    ],
+)
+def test_compiles_make_way_for_runs_until_those_have_paid_for_them(program, first, nicer):
+    out = run(
+        f"""
+import os
+{program}
+lm.cache.wait()
+nice = [os.getpriority(os.PRIO_PROCESS, int(t)) for t in os.listdir("/proc/self/task")]
+print(*sorted({{n - min(nice) for n in nice}}))
+    """,
+        LAMINA_COMPILE=first,
+    )
+    assert out == nicer
+
+
+@pytest.mark.machine_code
 def test_a_process_ends_in_the_midst_of_compiles():
     for n in (40, 80, 120):
         out = run(f"""
