@@ -15,11 +15,11 @@ namespace lamina::jit {
 namespace {
 
 // Measured on a Zen 3 core at 2.6 GHz; only their ratios matter. A formula of n instructions compiles in 4 to
-// 330 ms, 0.1 ms for each; a reduction adds what its tree takes. The interpreter takes 0.11-0.6 ns for an
-// element of an instruction.
+// 330 ms, 0.1 ms for each; a reduction adds what its tree takes, 10 to 50 ms. The interpreter takes 0.11-0.6
+// ns for an element of an instruction.
 constexpr int64_t kInterpretCallNs = 3000;
 constexpr int64_t kInterpretElementPs = 300;
-constexpr int64_t kCompileNs = 4'000'000, kCompileInstrNs = 100'000, kCompileReductionNs = 18'000'000;
+constexpr int64_t kCompileNs = 4'000'000, kCompileInstrNs = 100'000, kCompileReductionNs = 30'000'000;
 // Of an object, with its part of the code generator, which has to be there. An image takes a tenth at most;
 // but most kernels that would be asked for so early are on no disk.
 constexpr int64_t kLoadNs = 2'000'000;
