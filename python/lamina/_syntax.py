@@ -10,8 +10,8 @@ from typing import Any
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SCOPES = (*FUNCTIONS, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Fields with names or operators, which hold nothing themselves: there are as many of those as of other nodes.
 _PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+# Fields with names or operators, which hold nothing themselves: there are as many of those as of other nodes.
 _NOTHING_INSIDE = {"arg", "asname", "attr", "ctx", "id", "kind", "module", "op", "ops", "type_comment"}
 
 
