@@ -144,7 +144,7 @@ class _Context:
         self.inputs: list[Tensor] = []
         self.stamp = 0
 
-    @functools.cached_property
+    @property
     def paths(self) -> Sequence[str]:
         """The arguments as the user wrote them, which only decisions ask for."""
         return self._paths()

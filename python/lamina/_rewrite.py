@@ -81,6 +81,7 @@ class _File:
         # Lines that look like the beginning of a statement.
         self.starts = [i for i, line in enumerate(lines) if line[:1].isalpha() or line[:1] in "@_"]
         self.statements: dict[int, _Functions] = {}
+        self._whole: tuple[_Functions, list[Any]] | None = None
         words = ("import ", "from ")
         self.imports = [at for at, i in enumerate(self.starts) if lines[i].startswith(words)]
 
@@ -122,10 +123,13 @@ class _File:
                 found += _imports(tree) if tree is not None else []
         return found
 
-    @functools.cached_property
+    @property
     def whole(self) -> tuple[_Functions, list[Any]]:
-        tree = parse("".join(self.lines))
-        return _functions(tree), _imports(tree)
+        # Not functools.cached_property: before Python 3.12 that has a lock, which a fork may leave locked.
+        if self._whole is None:
+            tree = parse("".join(self.lines))
+            self._whole = _functions(tree), _imports(tree)
+        return self._whole
 
 
 _files: collections.OrderedDict[str, _File] = collections.OrderedDict()
