@@ -48,6 +48,17 @@ T apply(T a, T b) {
   }
 }
 
+// The same where most of what comes changes nothing, or all of it does: a processor foresees that.
+template <typename T, CombineKind K>
+T apply_foreseen(T a, T b) {
+  if constexpr (std::is_floating_point_v<T> && (K == CombineKind::kMaximum || K == CombineKind::kMinimum)) {
+    constexpr bool kLargest = K == CombineKind::kMaximum;
+    if (kLargest ? a > b : a < b) return a;
+    if (kLargest ? b > a : b < a) return b;
+  }
+  return apply<T, K>(a, b);
+}
+
 // The element operations: one per storage type and kind.
 template <typename T, CombineKind K>
 struct Plain {
@@ -85,7 +96,7 @@ struct Plain {
       const int32_t to = at[i];
       // Neighbours with one target do not wait for each other's way through memory.
       T sum = a[to];
-      do sum = apply<T, K>(sum, update(i));
+      do sum = apply_foreseen<T, K>(sum, update(i));
       while (++i < n && at[i] == to);
       a[to] = sum;
     }
