@@ -16,6 +16,7 @@
 #include "hlo/regions.h"
 #include "hlo/scalar/program.h"
 #include "trace/lanes.h"
+#include "trace/rules/loop_derivatives.h"
 #include "trace/rules/loop_guard.h"
 #include "trace/transform_memo.h"
 
