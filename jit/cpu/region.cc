@@ -96,8 +96,7 @@ struct Plain {
       const int32_t to = at[i];
       // Neighbours with one target do not wait for each other's way through memory.
       T sum = a[to];
-      do sum = apply_foreseen<T, K>(sum, update(i));
-      while (++i < n && at[i] == to);
+      for (; i < n && at[i] == to; ++i) sum = apply_foreseen<T, K>(sum, update(i));
       a[to] = sum;
     }
   }
