@@ -69,7 +69,7 @@ using TurnedRow = typename VectorOf<std::conditional_t<(N < 8), double, X>, N>::
 // The same numbers, in a type that holds them. (Of two halves GCC 12 converts one after the other.)
 template <typename To, typename From>
 void widen(const From& from, To& to) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(from[0])>, float> && sizeof(To) > sizeof(From) &&
                 sizeof(To) > 16) {
     asm("vcvtps2pd %1, %0" : "=v"(to) : "v"(from));

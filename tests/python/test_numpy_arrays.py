@@ -247,7 +247,7 @@ def test_einsum(spec):
 def test_einsum_other_forms():
     check(lnp.einsum(M, [0, 1], M, [2, 1], [0, 2]), M @ M.T)
     check(lnp.einsum("ij,ij->i", M, M[:1]), np.einsum("ij,ij->i", M, np.broadcast_to(M[:1], M.shape)))
-    check(lnp.einsum("...1i,...1j->...ij", M[None], M[None]), np.einsum("ab,ac->bc", M[None, 0], M[None, 0]))
+    check(lnp.einsum("...1i,...1j->...ij", M[None], M[None]), (M.T @ M)[None])
     with pytest.raises(ValueError, match="sizes"):
         lnp.einsum("ij,jk->ik", M, M)
     with pytest.raises(ValueError, match="names 2 dimensions"):
