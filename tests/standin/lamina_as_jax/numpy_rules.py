@@ -30,14 +30,27 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
 
 
 _take = keys.each_word(types64.wrapped(lnp.take))
+_take_along_axis = types64.wrapped(lnp.take_along_axis)
+
+
+@functools.wraps(lnp.take_along_axis)
+def take_along_axis(
+    arr: Any, indices: Any, axis: Any = -1, mode: str | None = None, *args: Any, **options: Any
+) -> Any:
+    """Fills as `take` does."""
+    return _take_along_axis(arr, indices, axis, mode or "fill", *args, **options)
 
 
 @functools.wraps(lnp.take)
 def take(
     a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str | None = None, **options: Any
 ) -> Any:
-    """Fills the places of indices out of range, of which Lamina tells those that it knows."""
-    return _take(a, indices, axis, out, mode or "fill", **options)
+    """Fills the places of indices out of range, of which Lamina tells those that it knows.
+
+    IndexError for any of an empty axis.
+    """
+    count = np.size(a) if axis is None else np.shape(a)[axis]
+    return _take(a, indices, axis, out, mode or ("fill" if count else None), **options)
 
 
 def _diagonal(name: str, place: int) -> Callable[..., Any]:
@@ -164,6 +177,7 @@ NUMPY: dict[str, Any] = {
     **{n: types64.keeping_integers(types64.wrapped(getattr(lnp, n))) for n in _RUNNING},
     "clip": clip,
     "take": take,
+    "take_along_axis": take_along_axis,
     "tri": _diagonal("tri", 2),
     **{n: _diagonal(n, 1) for n in ("tril", "triu")},
     "choose": _raising("choose", "jnp.choose"),
