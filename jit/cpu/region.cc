@@ -16,13 +16,13 @@ namespace {
 using hlo::DType;
 using hlo::Op;
 
-// hlo/scalar/arithmetic.cc defines these; floats: a NaN wins, +0 is above -0.
 #if defined(__GNUC__) && !defined(__clang__)
 #define LAMINA_ALIGNED_LOOPS __attribute__((optimize("align-loops=64")))
 #else
 #define LAMINA_ALIGNED_LOOPS
 #endif
 
+// hlo/scalar/arithmetic.cc defines these; floats: a NaN wins, +0 is above -0.
 template <typename T, bool kLargest>
 T extreme(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
