@@ -60,20 +60,20 @@ inline constexpr double kLogStep[] = {
     -0x1.00000012f034bp-1, 0x1.5554ef3ff83e1p-2, -0x1.fffe42ebbbf5dp-3, 0x1.9ba0cc37fd041p-3,
     -0x1.57cb2b0c0d94bp-3,
 };
-// as kLog, to 2^-58 of the logarithm, |s| <= 1/13.
-inline constexpr double kLogNear[] = {
-    0x1.5555555555657p-1, 0x1.999999986e3a7p-2, 0x1.24924cada2456p-2, 0x1.c7131efa6f977p-3,
-    0x1.79ef78fbd9759p-3,
-};
-// the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13.
+// the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-70 of the logarithm, |s| <= 1/27.
 inline constexpr double kLogNearTail[] = {
-    0x1.9999999999e16p-2, 0x1.24924922b3477p-2, 0x1.c71c7ad04e5ddp-3, 0x1.7452f968af244p-3,
-    0x1.40696b7846d33p-3,
+    0x1.9999999999478p-2, 0x1.2492492b52055p-2, 0x1.c71c10387ade4p-3, 0x1.7582c8635feccp-3,
 };
 // (log(1+f) - f + f^2/2) / f^3, |f| <= 9/128, to 2^-40 of the logarithm.
 inline constexpr double kLogCubic[] = {
     0x1.5555557f56e9ap-2, -0x1.00000053deb19p-2, 0x1.99980300dc29ap-3, -0x1.55531ca9dd223p-3,
     0x1.26bdbf411f6fdp-3, -0x1.025ce0e8cb507p-3,
+};
+// the same, to 2^-60.
+inline constexpr double kLogCubicDouble[] = {
+    0x1.55555555555bap-2, -0x1.0000000000133p-2, 0x1.999999990b5edp-3, -0x1.555555542e245p-3,
+    0x1.24924b2be22a3p-3, -0x1.00000331e0b6dp-3, 0x1.c7160070dbceep-4, -0x1.9991654b1bf19p-4,
+    0x1.78feafd6c2b39p-4, -0x1.5a4cd366fe3dfp-4,
 };
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
 inline constexpr double kSin[] = {

@@ -365,10 +365,11 @@ LAMINA_KERNEL_TARGET void select_loop(void* out, const void* a, const void* b, c
   }
 }
 // `b` is the table.
+template <typename T, typename Place>
 LAMINA_KERNEL_TARGET void lookup_loop(void* out, const void* a, const void* b, const void*, int64_t count) {
-  auto* o = static_cast<float*>(out);
-  const auto* x = static_cast<const uint32_t*>(a);
-  const auto* table = static_cast<const float*>(b);
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const Place*>(a);
+  const auto* table = static_cast<const T*>(b);
   for (int64_t i = 0; i < count; ++i) o[i] = table[x[i] % scalar::kTableSize];
 }
 template <typename To, typename From>
@@ -469,7 +470,8 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
     case Prim::bitcast:
       return find_bitcast(result, operand);
     case Prim::lookup:
-      return result == DType::kF32 && operand == DType::kU32 ? lookup_loop : nullptr;
+      if (result == DType::kF64 && operand == DType::kU64) return lookup_loop<double, uint64_t>;
+      return result == DType::kF32 && operand == DType::kU32 ? lookup_loop<float, uint32_t> : nullptr;
     default:
       break;
   }

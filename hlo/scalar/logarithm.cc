@@ -15,33 +15,12 @@ constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
 struct Split {
   Scalar m, k;
 };
-constexpr double kExponentOfOne = 0x1p52 + 1023;
-Split split(Scalar v, ScalarOrNumber exponent_of_one = kExponentOfOne) {
+Split split(Scalar v) {
   const Scalar bits = to_bits(v);
   const Scalar shifted = bits + constant_bits(bits, 0x3ff0000000000000u - kSqrtHalfBits);
   const Scalar fraction = shifted & constant_bits(bits, 0x000fffffffffffffu);
   const Scalar exponent = bitcast((shifted >> 52) | constant_bits(bits, 0x4330000000000000u), DType::kF64);
-  return {bitcast(fraction + constant_bits(bits, kSqrtHalfBits), DType::kF64),
-          exponent - exponent_of_one.as(v)};
-}
-
-// log(v) = base + log(1 + f), where |f| <= 1/7, and base.hi is 0 or greater than that.
-struct Near {
-  Scalar f;
-  Sum base;
-};
-// `exponent_of_one` is kExponentOfOne + n for the logarithm of v 2^-n. A factor of few digits takes m so near
-// to 1 that f is exact and a short polynomial does; base.hi is exact too, for its two parts are multiples of
-// 2^-41.
-Near near_one(Scalar v, ScalarOrNumber exponent_of_one) {
-  const auto [m, k] = split(v, exponent_of_one);
-  const Scalar low = m <= 8.0 / 9, high = m >= 8.0 / 7;
-  const auto choose = [&](double of_low, double of_high, double between) {
-    return select(low, constant(v, of_low), select(high, of_high, constant(v, between)));
-  };
-  return {fma(m, choose(1.25, 0.75, 1), -1.0),
-          {fma(k, kLn2Top, choose(-0x1.c8ff7c79a8000p-3, 0x1.269621134e000p-2, 0)),
-           fma(k, kLn2Rest, choose(-0x1.a21ac25d81ef3p-43, -0x1.1b61f10522625p-44, 0))}};
+  return {bitcast(fraction + constant_bits(bits, kSqrtHalfBits), DType::kF64), exponent - (0x1p52 + 1023)};
 }
 
 // s = f / (2 + f), so that log(1 + f) = log((1 + s) / (1 - s)).
@@ -63,45 +42,59 @@ Scalar with_log_specials(Scalar x, Scalar result) {
   return select(x > 0, upper, select(x == 0, -inf, nan_like(x)));
 }
 
+// A positive normal v = m * 2^k with 21/32 <= m < 21/16: log(v) = k log(2) - log(c) + log(1 + f), where c is
+// looked up and f = m c - 1 is exact, |f| <= 9/128. `base` is the first two: its hi is exact, for the parts
+// are multiples of 2^-16 in f32 and of 2^-41 in f64, and it is 0 or greater than f.
+struct LogSteps {
+  Scalar f;
+  Sum base;
+};
+struct SingleLogSteps : LogSteps {
+  Scalar c, power;  // 2^k as a biased exponent in its place
+};
+// All in f32, so that a vector holds twice as many.
+SingleLogSteps log_steps_f32(Scalar v, std::optional<Scalar> more = {}) {
+  const Scalar bits = to_bits(v), shifted = bits - 0x3f280000;
+  const Scalar power = shifted & constant_bits(bits, 0xff800000u), fraction = bits - power;
+  const Scalar counted = convert_to(bitcast(shifted, DType::kS32) >> 23, DType::kF32);
+  const Scalar k = more ? counted + *more : counted, place = shifted >> 20;
+  const auto at_place = [&](uint64_t row) { return lookup(place, kLogSteps + row); };
+  const Scalar c = at_place(0);
+  return {{fma(bitcast(fraction, DType::kF32), c, -1),
+           {fma(k, 0x1.62e4p-1, at_place(1)), fma(k, 0x1.7f7d1cp-20, at_place(2))}},
+          c,
+          power};
+}
+Scalar log_of_steps_f32(const LogSteps& s, std::optional<Scalar> low = {}) {
+  const Sum sum = fast_two_sum(s.base.hi, s.f);
+  const Scalar rest = s.base.lo + (low ? sum.lo + *low : sum.lo);
+  return sum.hi + fma(s.f * s.f, polynomial(s.f, kLogStep), rest);
+}
+
+// `exponent_of_one` is kExponentOfOne + n for the logarithm of v 2^-n.
+constexpr double kExponentOfOne = 0x1p52 + 1023;
+
 // Where values were `tiny`, and multiplied by 2^54.
 Scalar exponent_of_one(Scalar tiny) {
   const Scalar usual = tiny.recorder()->constant(DType::kF64, kExponentOfOne);
   return select(tiny, kExponentOfOne + 54, usual);
 }
 
-Scalar log_of_near(const Near& near) {
-  const auto& [f, base] = near;
-  // log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 (2/3 + 2/5 s^2 + ...)): only the first two terms need more digits
-  // (K. Ng's form in FreeBSD's e_log.c).
-  const Scalar s = f / (f + 2), z = s * s, square = f * f, half = square * 0.5;
-  const Scalar bent = f - half, bent_low = fma(fma(f, f, -square), -0.5, (f - bent) - half);
-  const Sum sum = fast_two_sum(base.hi, bent);
-  const Scalar rest = fma(s, fma(z, polynomial(z, kLogNear), half), bent_low + base.lo);
-  return sum.hi + (sum.lo + rest);
+LogSteps log_steps_f64(Scalar v, ScalarOrNumber exponent_of_one) {
+  const Scalar bits = to_bits(v),
+               shifted = bits + constant_bits(bits, 0x3ff0000000000000u - 0x3fe5000000000000u);
+  const Scalar exponent = bitcast((shifted >> 52) | constant_bits(bits, 0x4330000000000000u), DType::kF64);
+  const Scalar fraction = shifted & constant_bits(bits, 0x000fffffffffffffu);
+  const Scalar m = bitcast(fraction + constant_bits(bits, 0x3fe5000000000000u), DType::kF64);
+  const Scalar k = exponent - exponent_of_one.as(v), place = shifted >> 49;
+  const auto at_place = [&](uint64_t row) { return lookup(place, kLogStepsDouble + row); };
+  return {fma(m, at_place(0), -1.0), {fma(k, kLn2Top, at_place(1)), fma(k, kLn2Rest, at_place(2))}};
 }
-
-// A positive normal v = m * 2^k with 21/32 <= m < 21/16, all in f32, so that a vector holds twice as many:
-// log(v) = k log(2) - log(c) + log(1 + f), where c is looked up and f = m c - 1 is exact. `base` is the first
-// two: its hi is exact, for the parts are multiples of 2^-16, and 0 or greater than f.
-struct LogSteps {
-  Scalar f, c, power;  // 2^k as a biased exponent in its place
-  Sum base;
-};
-LogSteps log_steps(Scalar v, std::optional<Scalar> more = {}) {
-  const Scalar bits = to_bits(v), shifted = bits - 0x3f280000;
-  const Scalar power = shifted & constant_bits(bits, 0xff800000u), fraction = bits - power;
-  const Scalar counted = convert_to(bitcast(shifted, DType::kS32) >> 23, DType::kF32);
-  const Scalar k = more ? counted + *more : counted, place = shifted >> 20, c = lookup(place, kLogSteps);
-  return {fma(bitcast(fraction, DType::kF32), c, -1),
-          c,
-          power,
-          {fma(k, 0x1.62e4p-1, lookup(place, kLogSteps + 1)),
-           fma(k, 0x1.7f7d1cp-20, lookup(place, kLogSteps + 2))}};
-}
-Scalar log_of_steps(const LogSteps& s, std::optional<Scalar> low = {}) {
-  const Sum sum = fast_two_sum(s.base.hi, s.f);
-  const Scalar rest = s.base.lo + (low ? sum.lo + *low : sum.lo);
-  return sum.hi + fma(s.f * s.f, polynomial(s.f, kLogStep), rest);
+// log(1 + f) = f - f^2/2 + f^3 (1/3 - ...): only the first two terms need more digits.
+Scalar log_of_steps_f64(const LogSteps& s) {
+  const Scalar square = s.f * s.f, bent = fma(square, -0.5, s.f), bent_low = fma(square, -0.5, s.f - bent);
+  const Sum sum = fast_two_sum(s.base.hi, bent);
+  return sum.hi + fma(square * s.f, polynomial(s.f, kLogCubicDouble), (sum.lo + s.base.lo) + bent_low);
 }
 
 // Bits whose sign tells whether x is below `least` or no less than `end`; both are positive. So one sign asks
@@ -115,25 +108,26 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Scalar log_f64(Scalar x) {
   const Scalar tiny = x < 0x1p-1022;
-  const Scalar any = log_of_near(near_one(select(tiny, x * 0x1p54, x), exponent_of_one(tiny)));
+  const Scalar any = log_of_steps_f64(log_steps_f64(select(tiny, x * 0x1p54, x), exponent_of_one(tiny)));
   return select_rare(has_sign(outside(x, 0x1p-1022, kInfinity)), with_log_specials(x, any),
-                     log_of_near(near_one(x, kExponentOfOne)));
+                     log_of_steps_f64(log_steps_f64(x, kExponentOfOne)));
 }
 
 Scalar log_f32(Scalar x) {
   const Scalar tiny = x < 0x1p-126;
-  const Scalar any = log_of_steps(log_steps(select(tiny, x * 0x1p23, x), select(tiny, -23, constant(x, 0))));
+  const Scalar any =
+      log_of_steps_f32(log_steps_f32(select(tiny, x * 0x1p23, x), select(tiny, -23, constant(x, 0))));
   return select_rare(has_sign(outside(x, 0x1p-126, kInfinity)), with_log_specials(x, any),
-                     log_of_steps(log_steps(x)));
+                     log_of_steps_f32(log_steps_f32(x)));
 }
 
 Scalar log1p_f32(Scalar x) {
   const Sum v = two_sum(constant(x, 1), x);
-  const LogSteps s = log_steps(v.hi);
+  const SingleLogSteps s = log_steps_f32(v.hi);
   const Scalar inverse = bitcast(to_bits(constant(x, 1)) - s.power, DType::kF32);
   const Scalar lost = v.lo * (inverse * s.c);  // of f, so that of the logarithm it is lost / (1 + f), about
-  const Scalar usual = select(x == 0, x, log_of_steps(s, fma(-lost, s.f, lost)));
-  return select_rare(has_sign(outside(v.hi, 0x1p-126, 0x1p126)), with_log_specials(v.hi, log_of_steps(s)),
+  const Scalar usual = select(x == 0, x, log_of_steps_f32(s, fma(-lost, s.f, lost)));
+  return select_rare(has_sign(outside(v.hi, 0x1p-126, 0x1p126)), with_log_specials(v.hi, log_of_steps_f32(s)),
                      usual);
 }
 
@@ -247,9 +241,10 @@ Scalar with_pow_specials(Scalar x, Scalar y, Scalar magnitude) {
   return select((x == 1) | (y == 0), one, r);
 }
 
-// v and exponent_of_one as in `near_one`; to about 2^-67.
+// To about 2^-67; v and exponent_of_one as in log_steps_f64.
 Sum log_sum_precise(Scalar v, ScalarOrNumber exponent_of_one) {
-  const auto [f, base] = near_one(v, exponent_of_one);
+  const LogSteps steps = log_steps_f64(v, exponent_of_one);
+  const Scalar f = steps.f;
   const Sum two = fast_two_sum(constant(f, 2), f);
   const Scalar inverse = 1 / two.hi, s = f * inverse, twice = s + s;
   const Scalar s_low = fma(-s, two.lo, fma(-s, two.hi, f)) * inverse;
@@ -259,14 +254,14 @@ Sum log_sum_precise(Scalar v, ScalarOrNumber exponent_of_one) {
   const Scalar c_low = fma(z, tail, 0x1.5555555555555p-1 - c) + 0x1.5555555555555p-55;
   const Scalar t = z * c, t_low = fma(z_low, c, fma(z, c_low, fma(z, c, -t)));
   const Scalar v3 = s * t, v3_low = fma(s_low, t, fma(s, t_low, fma(s, t, -v3)));
-  const Sum log = fast_two_sum(twice, v3), sum = fast_two_sum(base.hi, log.hi);
-  return fast_two_sum(sum.hi, sum.lo + ((fma(s_low, 2, v3_low) + log.lo) + base.lo));
+  const Sum log = fast_two_sum(twice, v3), sum = fast_two_sum(steps.base.hi, log.hi);
+  return fast_two_sum(sum.hi, sum.lo + ((fma(s_low, 2, v3_low) + log.lo) + steps.base.lo));
 }
 
 // |y| beyond this gives the same overflow, underflow or 1, and within it y log(x) stays finite.
 constexpr double kPowTop = 0x1p66;
 
-// v^y for a positive normal v and |y| <= kPowTop; exponent_of_one as in `near_one`.
+// v^y for a positive normal v and |y| <= kPowTop; exponent_of_one as in log_steps_f64.
 Scalar pow_of_normal(Scalar v, ScalarOrNumber exponent_of_one, Scalar y) {
   const Sum log = log_sum_precise(v, exponent_of_one), p = two_product(log.hi, y);
   return exp_of_sum({p.hi, select(abs(p.hi) < 1100, fma(log.lo, y, p.lo), constant(v, 0))});
@@ -307,7 +302,7 @@ Scalar pow_narrow(Scalar x, Scalar y) {
 }
 // v^y for a positive normal v, all in f32: the logarithm to 2^-33, its product with y as a sum.
 Scalar pow_of_normal_f32(Scalar v, Scalar y) {
-  const LogSteps s = log_steps(v);
+  const LogSteps s = log_steps_f32(v);
   const Sum square = two_product(s.f, s.f);
   const Sum linear = fast_two_sum(s.base.hi, s.f), log = fast_two_sum(linear.hi, -0.5 * square.hi);
   const Scalar cubic = square.hi * s.f;

@@ -107,9 +107,10 @@ inline Scalar mul_high(Scalar a, Scalar b) { return record(Prim::mul_high, a.typ
 // size * 2^e as Prim::scale says.
 inline Scalar scale(Scalar size, Scalar counted) { return record(Prim::scale, size.type(), size, counted); }
 inline Scalar clz(Scalar a) { return record(Prim::count_leading_zeros, a.type(), a); }
-// Number `index` mod 16 of an f32 table (tables.h); `index` is u32.
+// Number `index` mod 16 of a table (tables.h); `index` is u32 for f32 and u64 for f64.
 inline Scalar lookup(Scalar index, uint64_t table) {
-  return index.recorder()->emit(Prim::lookup, DType::kF32, std::array{index}, table);
+  const DType type = index.type() == DType::kU64 ? DType::kF64 : DType::kF32;
+  return index.recorder()->emit(Prim::lookup, type, std::array{index}, table);
 }
 inline Scalar is_nan(Scalar x) { return x != x; }
 inline Scalar nan_like(Scalar x) { return constant(x, std::numeric_limits<double>::quiet_NaN()); }

@@ -78,7 +78,7 @@ std::string prim_fault(Prim prim, DType r, std::span<const DType> o, uint64_t im
     case Prim::mul_high:
       return same(0) && (r == DType::kU32 || r == DType::kU64) ? "" : no("operands must be u32 or u64");
     case Prim::lookup:
-      if (o[0] != DType::kU32) return no("takes u32");
+      if (o[0] != (r == DType::kF64 ? DType::kU64 : DType::kU32)) return no("takes u32 for f32, u64 for f64");
       return scalar::table(r, imm) ? "" : no("no such table");
     case Prim::eq:
     case Prim::ne:

@@ -1,4 +1,4 @@
-// Tables of sixteen numbers of f32; written by tools/tables.py.
+// Tables of sixteen numbers of f32 and f64; written by tools/tables.py.
 #ifndef LAMINA_HLO_SCALAR_TABLE_VALUES_H_
 #define LAMINA_HLO_SCALAR_TABLE_VALUES_H_
 
@@ -23,6 +23,8 @@ inline constexpr Pieces kScaledErfcPieces = {20, 8, 2, 0x1.7b72580000000p+0, 10.
 // The number of the first table of each kind.
 inline constexpr uint64_t kLogSteps = 28;  // c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16
 inline constexpr uint64_t kExpSteps = 31;  // 2^(i/4) and the rest
+// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest.
+inline constexpr uint64_t kLogStepsDouble = 0;
 
 // clang-format off
 inline constexpr float kSingleTables[][16] = {
@@ -158,6 +160,20 @@ inline constexpr float kSingleTables[][16] = {
      0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F,
      0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F,
      0x0.0p+0F, 0x1.4636e2p-25F, 0x1.9fcef4p-26F, -0x1.a94b14p-26F},
+};
+inline constexpr double kDoubleTables[][16] = {
+    {0x1.7000000000000p+0, 0x1.5000000000000p+0, 0x1.4000000000000p+0, 0x1.2000000000000p+0,
+     0x1.1000000000000p+0, 0x1.0000000000000p+0, 0x1.c000000000000p-1, 0x1.a000000000000p-1,
+     0x1.7000000000000p+0, 0x1.5000000000000p+0, 0x1.4000000000000p+0, 0x1.2000000000000p+0,
+     0x1.1000000000000p+0, 0x1.0000000000000p+0, 0x1.c000000000000p-1, 0x1.a000000000000p-1},
+    {-0x1.739d800000000p-2, -0x1.1675d00000000p-2, -0x1.c8ff800000000p-3, -0x1.e270800000000p-4,
+     -0x1.f0a3000000000p-5, 0x0.0p+0, 0x1.1178e00000000p-3, 0x1.a93ee00000000p-3,
+     -0x1.739d800000000p-2, -0x1.1675d00000000p-2, -0x1.c8ff800000000p-3, -0x1.e270800000000p-4,
+     -0x1.f0a3000000000p-5, 0x0.0p+0, 0x1.1178e00000000p-3, 0x1.a93ee00000000p-3},
+    {0x1.2885ff2c63b67p-27, 0x1.515167c7f18cep-24, 0x1.c32b2ef29ed14p-26, 0x1.23aa1a342c2afp-25,
+     -0x1.8022c54cc2f99p-26, 0x0.0p+0, 0x1.044fc8f7bc671p-24, -0x1.86ea4c3921a83p-24,
+     0x1.2885ff2c63b67p-27, 0x1.515167c7f18cep-24, 0x1.c32b2ef29ed14p-26, 0x1.23aa1a342c2afp-25,
+     -0x1.8022c54cc2f99p-26, 0x0.0p+0, 0x1.044fc8f7bc671p-24, -0x1.86ea4c3921a83p-24},
 };
 // clang-format on
 

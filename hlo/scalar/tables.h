@@ -17,6 +17,7 @@ inline constexpr uint64_t kTableSize = 16;
 
 // The numbers of a table, in the memory form of `type`; null where there is none.
 inline const void* table(DType type, uint64_t number) {
+  if (type == DType::kF64) return number < std::size(kDoubleTables) ? kDoubleTables[number] : nullptr;
   return type == DType::kF32 && number < std::size(kSingleTables) ? kSingleTables[number] : nullptr;
 }
 

@@ -135,11 +135,11 @@ class Expansion {
   // By the bits of the place, the lowest first.
   Value lookup(const Value& place, const ScalarInstr& i) {
     if (!place) return Value();
-    const auto* numbers = static_cast<const float*>(scalar::table(i.type, i.imm));
+    const auto* numbers = static_cast<const std::byte*>(scalar::table(i.type, i.imm));
     Values left;
     for (uint64_t k = 0; k < scalar::kTableSize; ++k)
-      left.push_back(
-          b_.broadcast_scalar(b_.constant(Literal::copy_of(scalar_type(i.type), numbers + k)), dims_));
+      left.push_back(b_.broadcast_scalar(
+          b_.constant(Literal::copy_of(scalar_type(i.type), numbers + k * byte_size(i.type))), dims_));
     for (uint64_t bit = 1; left.size() > 1; bit *= 2) {
       const Value odd = b_.compare(b_.and_(place, bits(place, bit)), bits(place, 0), "NE");
       for (size_t k = 0; k < left.size() / 2; ++k) left[k] = b_.select(odd, left[2 * k + 1], left[2 * k]);

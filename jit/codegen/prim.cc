@@ -10,6 +10,7 @@
 #include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -501,7 +502,8 @@ Value* PrimEmitter::emit_mul_high(DType t, Value* a, Value* b, unsigned lanes) {
 namespace {
 
 // After how many numbers a table begins anew, if no fewer than four.
-unsigned period_of(const float* numbers) {
+template <typename T>
+unsigned period_of(const T* numbers) {
   unsigned period = 4;
   while (!std::equal(numbers + period, numbers + hlo::scalar::kTableSize, numbers)) period *= 2;
   return period;
@@ -536,19 +538,48 @@ Value* PrimEmitter::permute(const float* numbers, Value* place, unsigned lanes) 
   return b_.CreateSelect(second, picked(8), picked(0));
 }
 
+// Of up to 8 lanes, from a table that begins anew after eight numbers; `lanes` is 4 or 8. AVX2 has it for
+// 32 bits only, of which eight fit a vector: the halves of the numbers are two tables.
+Value* PrimEmitter::permute(const double* numbers, Value* place, unsigned lanes) {
+  if (lanes == 8)
+    return b_.CreateIntrinsic(
+        llvm::Intrinsic::x86_avx512_permvar_df_512, {},
+        {llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(numbers, lanes)), place});
+  Value* places = b_.CreateShuffleVector(b_.CreateBitCast(place, int_type(32, 8)),
+                                         llvm::ArrayRef<int>{0, 0, 2, 2, 4, 4, 6, 6});
+  const auto half = [&](int shift) -> Value* {
+    uint32_t words[8];
+    for (int i = 0; i < 8; ++i)
+      words[i] = static_cast<uint32_t>(std::bit_cast<uint64_t>(numbers[i]) >> shift);
+    Constant* table = llvm::ConstantDataVector::get(b_.getContext(), llvm::ArrayRef(words));
+    Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), 8);
+    Value* of_floats = b_.CreateBitCast(table, floats);
+    if (table->isNullValue()) return of_floats;
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {of_floats, places});
+  };
+  Value* both = b_.CreateShuffleVector(half(0), half(32), llvm::ArrayRef<int>{0, 9, 2, 11, 4, 13, 6, 15});
+  return b_.CreateBitCast(both, type(DType::kF64, 4));
+}
+
 Value* PrimEmitter::emit_lookup(DType t, Value* place, uint64_t number, unsigned lanes) {
-  const auto* numbers = static_cast<const float*>(hlo::scalar::table(t, number));
-  if (lanes >= 8 && lanes % 8 == 0 && native_.x86_bits > 0) {
-    const unsigned at_once = native_.x86_bits == 512 && lanes % 16 == 0 ? 16 : 8;
+  const void* const numbers = hlo::scalar::table(t, number);
+  const auto permuted = [&](const auto* of_type, unsigned least) {
+    const unsigned at_once = native_.x86_bits == 512 && lanes % (2 * least) == 0 ? 2 * least : least;
     return by_parts(place, at_once,
-                    [&](llvm::ArrayRef<Value*> parts) { return permute(numbers, parts[0], at_once); });
-  }
+                    [&](llvm::ArrayRef<Value*> parts) { return permute(of_type, parts[0], at_once); });
+  };
+  const auto* doubles = t == DType::kF64 ? static_cast<const double*>(numbers) : nullptr;
+  if (native_.x86_bits > 0 && !doubles && lanes % 8 == 0)
+    return permuted(static_cast<const float*>(numbers), 8);
+  if (native_.x86_bits > 0 && doubles && lanes % 4 == 0 && period_of(doubles) <= 8)
+    return permuted(doubles, 4);
   llvm::Module& module = *b_.GetInsertBlock()->getModule();
-  const std::string name = "table." + std::to_string(number);
+  const std::string name = (doubles ? "table.f64." : "table.f32.") + std::to_string(number);
   llvm::GlobalVariable* table = module.getNamedGlobal(name);
   if (!table) {
-    Constant* values =
-        llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef(numbers, hlo::scalar::kTableSize));
+    const llvm::StringRef bytes(static_cast<const char*>(numbers),
+                                hlo::scalar::kTableSize * hlo::byte_size(t));
+    Constant* values = llvm::ConstantDataArray::getRaw(bytes, hlo::scalar::kTableSize, type(t, 1));
     table =
         new llvm::GlobalVariable(module, values->getType(), true, llvm::GlobalValue::InternalLinkage, values,
                                  name, nullptr, llvm::GlobalValue::NotThreadLocal, native_.table_space);

@@ -71,6 +71,7 @@ class PrimEmitter {
   llvm::Value* emit_compare(Prim prim, DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_lookup(DType t, llvm::Value* place, uint64_t table, unsigned lanes);
   llvm::Value* permute(const float* numbers, llvm::Value* place, unsigned lanes);
+  llvm::Value* permute(const double* numbers, llvm::Value* place, unsigned lanes);
   llvm::Value* emit_convert(llvm::Value* a, DType from, DType to, unsigned lanes);
   llvm::Value* float_to_int(llvm::Value* a, DType from, DType to, unsigned lanes);
   llvm::Value* int_to_float(llvm::Value* a, DType from, DType to, unsigned lanes);

@@ -57,7 +57,7 @@ class Assembly {
     const size_t body = ptx.find('\n', head) + 1;
     if (text_.empty()) text_ = ptx.substr(0, body);
     static const std::regex names(
-        "\\b(lamina_(kernel|chain|chunks|partials|splits|finish)|rare[0-9]*|lanes|table_\\$_[0-9]+)\\b");
+        "\\b(lamina_(kernel|chain|chunks|partials|splits|finish)|rare[0-9]*|lanes|table_\\$_f[0-9]+_\\$_[0-9]+)\\b");
     text_ += std::regex_replace(ptx.substr(body), names, "k" + std::to_string(kernels_++) + "_$&");
   }
 

@@ -80,6 +80,10 @@ def log_tail(f):
     return (mp.log1p(f) - f) / f**2
 
 
+def log_cubic(f):
+    return (log_tail(f) + mp.mpf("0.5")) / f
+
+
 def atan_tail(z):
     if z < 0.05:
         return series(lambda k: mp.mpf(-1) ** (k + 1) / (2 * k + 3))(z)
@@ -167,12 +171,11 @@ TABLE = [
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
     ("kLogStep", "(log(1+f) - f) / f^2, |f| <= 9/128, to 2^-30 of the logarithm", log_tail, "-0.0704", "0.0704", 4,
      lambda f: max(abs(f), mp.mpf("0.001"))),
-    ("kLogNear", "as kLog, to 2^-58 of the logarithm, |s| <= 1/13", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, "0.00594", 4,
-     lambda z: z / 2),
-    ("kLogNearTail", "the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13",
-     series(lambda k: mp.mpf(2) / (2 * k + 5)), 0, "0.00594", 4, lambda z: z**2 / 2),
+    ("kLogNearTail", "the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-70 of the logarithm, |s| <= 1/27",
+     series(lambda k: mp.mpf(2) / (2 * k + 5)), 0, "0.00134", 3, lambda z: z**2 / 2),
     ("kLogCubic", "(log(1+f) - f + f^2/2) / f^3, |f| <= 9/128, to 2^-40 of the logarithm",
-     lambda f: (log_tail(f) + mp.mpf("0.5")) / f, "-0.0704", "0.0704", 5, lambda f: f**2),
+     log_cubic, "-0.0704", "0.0704", 5, lambda f: f**2),
+    ("kLogCubicDouble", "the same, to 2^-60", log_cubic, "-0.0704", "0.0704", 9, lambda f: f**2),
     ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
     ("kSinShort", "the same, to 2^-57 of the sine", lambda z: sin_tail_beyond(z, SIXTH), "0.001", TURN, 4, lambda z: z**2, SIXTH),
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),

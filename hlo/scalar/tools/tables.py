@@ -1,4 +1,4 @@
-"""Writes hlo/scalar/table_values.h: the tables of sixteen numbers that rules of f32 look numbers up in.
+"""Writes hlo/scalar/table_values.h: the tables of sixteen numbers that rules of f32 and f64 look numbers up in.
 
 Run with mpmath and NumPy installed: python hlo/scalar/tools/tables.py > hlo/scalar/table_values.h
 """
@@ -98,16 +98,16 @@ def pieces(f: Function, inverse: Function, unit: mp.mpf) -> list[list[float]]:
     return by_place(columns)
 
 
-def log_steps() -> list[list[float]]:
-    """By the eighths, in the order of the bits, of 21/32 <= m < 21/16: c of so few digits that m c - 1 has 24, and
-    is no larger than 9/128; and -log(c) as a multiple of 2^-16 and the rest. About 1, c is 1."""
-    rows: list[list[float]] = [[], [], []]
+def log_steps(digits: int) -> list[list[mp.mpf]]:
+    """By the eighths, in the order of the bits, of 21/32 <= m < 21/16: c of so few digits that m c - 1 has no more
+    than m, and is no larger than 9/128; and -log(c) as a multiple of 2^-digits and the rest. About 1, c is 1."""
+    rows: list[list[mp.mpf]] = [[], [], []]
     for i in range(SIZE):
         sixteenths = (23, 21, 20, 18, 17, 16, 14, 13)[i % 8]
         log = -mp.log(mp.mpf(sixteenths) / 16)
-        top = mp.nint(log * 2**16) / 2**16
+        top = mp.nint(log * 2**digits) / 2**digits
         for row, value in zip(rows, (mp.mpf(sixteenths) / 16, top, log - top)):
-            row.append(single(value))
+            row.append(value)
     return rows
 
 
@@ -118,7 +118,7 @@ def exp_steps() -> list[list[float]]:
 
 
 TABLES = [
-    ("kLogSteps", "c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16", log_steps),
+    ("kLogSteps", "c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16", lambda: [[*map(single, row)] for row in log_steps(16)]),
     ("kExpSteps", "2^(i/4) and the rest", exp_steps),
 ]
 # Name, f, its inverse, top, and y there.
@@ -128,8 +128,16 @@ PIECES = [
 ]
 
 
+def show_tables(name: str, rows: list[list[float]], text: Callable[[float], str]) -> None:
+    print(f"inline constexpr {name}[][{SIZE}] = {{")
+    for row in rows:
+        lines = [", ".join(map(text, row[i : i + 4])) for i in range(0, SIZE, 4)]
+        print("    {" + ",\n     ".join(lines) + "},")
+    print("};")
+
+
 def main() -> None:
-    print("""// Tables of sixteen numbers of f32; written by tools/tables.py.
+    print("""// Tables of sixteen numbers of f32 and f64; written by tools/tables.py.
 #ifndef LAMINA_HLO_SCALAR_TABLE_VALUES_H_
 #define LAMINA_HLO_SCALAR_TABLE_VALUES_H_
 
@@ -165,15 +173,11 @@ struct Pieces {
     for name, meaning, made in TABLES:
         print(f"inline constexpr uint64_t {name} = {len(rows)};  // {meaning}")
         rows += made()
-    print("\n// clang-format off\ninline constexpr float kSingleTables[][16] = {")
-    for row in rows:
-        lines = [
-            ", ".join(v.hex().replace("0000000p", "p") + "F" for v in row[i : i + 4])
-            for i in range(0, SIZE, 4)
-        ]
-        print("    {" + ",\n     ".join(lines) + "},")
-    print("""};
-// clang-format on
+    print("// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest.")
+    print("inline constexpr uint64_t kLogStepsDouble = 0;\n\n// clang-format off")
+    show_tables("float kSingleTables", rows, lambda v: v.hex().replace("0000000p", "p") + "F")
+    show_tables("double kDoubleTables", [[*map(float, row)] for row in log_steps(22)], float.hex)
+    print("""// clang-format on
 
 }  // namespace lamina::hlo::scalar
 
