@@ -3,6 +3,53 @@
 namespace lamina::jit {
 namespace {
 
+// Which instructions of a section something needs that is needed itself. `live`: what is needed from outside.
+void spread(const LoopKernel& kernel, const std::vector<KernelInstr>& code, std::vector<bool>& live) {
+  for (size_t i = code.size(); i-- > 0;) {
+    live[i] = live[i] || code[i].op == KernelOp::kRepeat || !has_value(code[i].op);
+    if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });
+  }
+}
+
+// Takes out the carried values that only make themselves, such as counters that nothing reads. `needed`:
+// those whose last value is read. Gives the numbers of those that stay, by their old ones.
+std::vector<uint32_t> drop_unneeded(const LoopKernel& kernel, Repeat& r, std::vector<bool> needed) {
+  const auto see = [&](const std::vector<KernelInstr>& code, const std::vector<bool>& live) {
+    bool more = false;
+    for (size_t i = 0; i < code.size(); ++i) {
+      if (code[i].op != KernelOp::kCarried || !live[i] || needed[code[i].imm]) continue;
+      needed[code[i].imm] = more = true;
+    }
+    return more;
+  };
+  if (!r.counted) {
+    std::vector<bool> live(r.cond.size(), false);
+    live[r.condition] = true;
+    spread(kernel, r.cond, live);
+    see(r.cond, live);
+  }
+  for (bool more = true; more;) {
+    std::vector<bool> live(r.body.size(), false);
+    for (size_t c = 0; c < needed.size(); ++c)
+      if (needed[c]) live[r.next[c]] = true;
+    for (const Store& s : r.stores) live[s.value] = true;
+    spread(kernel, r.body, live);
+    more = see(r.body, live);
+  }
+  std::vector<uint32_t> number;
+  uint32_t kept = 0;
+  for (size_t c = 0; c < needed.size(); ++c) {
+    number.push_back(kept);
+    if (!needed[c]) continue;
+    r.init[kept] = r.init[c];
+    r.next[kept] = r.next[c];
+    ++kept;
+  }
+  r.init.resize(kept);
+  r.next.resize(kept);
+  return number;
+}
+
 // What a section computes that something needs, renumbered. `roots`: the values needed from outside.
 void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector<uint32_t*>& roots) {
   std::vector<bool> live(code.size(), false);
@@ -11,11 +58,23 @@ void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector
     if (code[i].op == KernelOp::kRepeat) {
       live[i] = true;
       Repeat& r = kernel.repeats[code[i].imm];
+      const auto is_last_value = [&](size_t k) {
+        return code[k].op == KernelOp::kRepeated && code[k].operands[0] == i;
+      };
+      std::vector<bool> read(r.init.size(), false);
+      for (size_t k = i + 1; k < code.size(); ++k)
+        if (is_last_value(k) && live[k]) read[code[k].imm] = true;
+      const std::vector<uint32_t> carried = drop_unneeded(kernel, r, std::move(read));
+      for (size_t k = i + 1; k < code.size(); ++k)
+        if (is_last_value(k)) code[k].imm = carried[code[k].imm];
       if (!r.counted) prune(kernel, r.cond, {&r.condition});
       std::vector<uint32_t*> needed;
       for (uint32_t& v : r.next) needed.push_back(&v);
       for (Store& s : r.stores) needed.push_back(&s.value);
       prune(kernel, r.body, needed);
+      for (auto* inside : {&r.cond, &r.body})
+        for (KernelInstr& inner : *inside)
+          if (inner.op == KernelOp::kCarried) inner.imm = carried[inner.imm];
     }
     live[i] = live[i] || !has_value(code[i].op);
     if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });

@@ -443,7 +443,8 @@ class ArrayLowering final : ElementLowering {
   // One step: numbers, then arrays as a whole; then all that changes is
   // written.
   void emit_step(const Node& n, const hlo::Computation& body, const std::vector<Carried>& carried,
-                 const std::vector<std::optional<uint32_t>>& stacked, const DimIndex& step, Repeat& r) {
+                 const std::vector<std::optional<uint32_t>>& stacked, const DimIndex& step, int step_dim,
+                 Repeat& r) {
     std::vector<Operand> values;
     for (size_t i = 0; i < stacked.size(); ++i)
       if (stacked[i] || (i < cluster::num_carried(n) && !cluster::is_unchanged(n, i)))
@@ -469,6 +470,7 @@ class ArrayLowering final : ElementLowering {
     for (const Carried& c : carried)
       assignments.push_back(prepare(body.roots()[c.i].operand(), c.array, false, changing));
     for (const Assignment& a : assignments) commit(a);
+    if (r.counted) step_remainders(r, step_dim);
   }
 
   // What the operands stand for in the loop's regions: numbers that change are
@@ -527,7 +529,7 @@ class ArrayLowering final : ElementLowering {
     }
     const Section body =
         region(*n.attrs().computation(Attr::body), bindings, step_dim,
-               [&](const hlo::Computation& c) { emit_step(n, c, carried, stacked, step, r); });
+               [&](const hlo::Computation& c) { emit_step(n, c, carried, stacked, step, step_dim, r); });
     r.body = body.code;
     repeats_[number] = std::move(r);
     use.instr = effect({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = number});

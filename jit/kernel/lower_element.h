@@ -142,6 +142,14 @@ class ElementLowering {
   // Divisions and conversions of what is never negative, by unsigned ones, which take fewer instructions.
   std::optional<uint32_t> as_unsigned(const KernelInstr& i);
   void note_limit(const KernelInstr& i, uint32_t value);
+  // An integer of a step: what it is in the first one, and how much more in each that follows.
+  struct Stepped {
+    int64_t first, by;
+  };
+  std::optional<Stepped> stepped(uint32_t value, const Repeat& r, int step_dim) const;
+  // Remainders of such integers, in the code of a counted loop whose other carried values are known, are
+  // carried on from step to step: a test and a sum in place of a division.
+  void step_remainders(Repeat& r, int step_dim);
   // Of a carried integer that counts the steps of a loop; 0: it does not.
   static int64_t counter_limit(const Node& loop, size_t carried);
 

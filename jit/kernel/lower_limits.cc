@@ -1,5 +1,6 @@
 // Limits of integers in loops: what a section's instructions tell of how large their values can be, and the
-// tests that fall away for it. A loop's counter is known, and so are remainders and positions made of it.
+// tests that fall away for it. A loop's counter is known, and so are remainders and positions made of it;
+// remainders that a step moves on by the same number become counters themselves.
 #include <algorithm>
 #include <limits>
 
@@ -62,6 +63,11 @@ std::optional<uint32_t> ElementLowering::decided(const KernelInstr& i) {
     const std::optional<int64_t> left = known_number(i.operands[0]), right = known_number(i.operands[1]);
     if (below[0] > 0 && right && (*right >= below[0] || *right <= 0)) return flag(*right > 0);
     if (below[1] > 0 && left && (*left < 0 || *left >= below[1] - 1)) return flag(*left < 0);
+  }
+  if (i.prim == Prim::rem && hlo::is_integer(i.type)) {
+    const int64_t below = limit_of(i.operands[0]);
+    if (const std::optional<int64_t> by = known_number(i.operands[1]); below > 0 && by && *by >= below)
+      return i.operands[0];
   }
   if (i.prim == Prim::bit_and && i.type == DType::kBool)
     for (const int k : {0, 1})
@@ -140,6 +146,61 @@ int64_t ElementLowering::counter_limit(const Node& loop, size_t carried) {
   if (first < 0 || first >= kMost || by <= 0 || length <= 0 || length >= kMost / by) return 0;
   const int64_t last = first + by * (length - 1);
   return last <= greatest(type.dtype) ? last + 1 : 0;
+}
+
+// Values that have limits are those of the integers: nothing has wrapped. Arguments, which are other ones for
+// other shapes, are not seen.
+std::optional<ElementLowering::Stepped> ElementLowering::stepped(uint32_t value, const Repeat& r,
+                                                                 int step_dim) const {
+  const KernelInstr& i = section_->code[value];
+  if (i.op == KernelOp::kPrim && i.prim == Prim::constant)
+    if (const std::optional<int64_t> number = known_number(value); number && *number >= 0)
+      return Stepped{*number, 0};
+  if (limit_of(value) == 0) return std::nullopt;
+  if (i.op == KernelOp::kIndex && static_cast<int>(i.imm) == step_dim) return Stepped{0, 1};
+  if (i.op == KernelOp::kCarried) {
+    const KernelInstr& next = section_->code[r.next[i.imm]];
+    if (next.op != KernelOp::kPrim || next.prim != Prim::add || next.operands[0] != value)
+      return std::nullopt;
+    const std::optional<int64_t> by = known_number(next.operands[1]);
+    const Section& around = frame_->around ? *frame_->around->section : body_;
+    const KernelInstr& first = around.code[r.init[i.imm]];
+    if (!by || *by < 0 || first.op != KernelOp::kPrim || first.prim != Prim::constant) return std::nullopt;
+    return Stepped{static_cast<int64_t>(first.imm), *by};
+  }
+  if (i.op != KernelOp::kPrim) return std::nullopt;
+  const auto of = [&](int k) { return stepped(i.operands[k], r, step_dim); };
+  if (i.prim == Prim::bitcast || i.prim == Prim::convert) return of(0);
+  if (i.prim != Prim::add && i.prim != Prim::mul) return std::nullopt;
+  const std::optional<Stepped> a = of(0), b = a ? of(1) : std::nullopt;
+  if (!b) return std::nullopt;
+  if (i.prim == Prim::add) return Stepped{a->first + b->first, a->by + b->by};
+  if (a->by > 0 && b->by > 0) return std::nullopt;
+  return Stepped{a->first * b->first, a->by * b->first + a->first * b->by};
+}
+
+void ElementLowering::step_remainders(Repeat& r, int step_dim) {
+  constexpr int64_t kMostDivisor = int64_t{1} << 31;
+  const size_t made = section_->code.size();
+  for (uint32_t value = 0; value < made; ++value) {
+    const KernelInstr i = section_->code[value];
+    if (i.op != KernelOp::kPrim || i.prim != Prim::rem || !hlo::is_integer(i.type)) continue;
+    const std::optional<int64_t> by = known_number(i.operands[1]);
+    if (!by || *by <= 0 || *by > kMostDivisor) continue;
+    const std::optional<Stepped> of = stepped(i.operands[0], r, step_dim);
+    if (!of || of->by == 0) continue;
+    const int64_t more = of->by % *by;
+    const uint64_t place = r.init.size();
+    section_->code[value] = {.op = KernelOp::kCarried, .type = i.type, .imm = place};
+    // The test is of the remainder before the step, so that it need not wait for the sum.
+    const uint32_t within = less(value, number(*by - more, i.type));
+    r.next.push_back(choose(within, prim(Prim::add, i.type, {value, number(more, i.type)}),
+                            prim(Prim::sub, i.type, {value, number(*by - more, i.type)})));
+    Frame* const inside = frame_;
+    enter(inside->around);
+    r.init.push_back(number(of->first % *by, i.type));
+    enter(inside);
+  }
 }
 
 }  // namespace lamina::jit

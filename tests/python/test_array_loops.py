@@ -9,29 +9,8 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from array_loop_support import check, steps
 from lamina import lax
-
-
-def steps(f: Callable[..., Any], *args: Any) -> list[str]:
-    """The steps of the program that `f` becomes."""
-    text = lm.jit(f).lower(*args).compile().as_text()
-    return [s for s in text.splitlines() if s.startswith("step") and ":" in s]
-
-
-def check(f: Callable[..., Any], plain: Callable[..., Any], *args: Any, kernels: int | None = 1) -> None:
-    """Same bits as the plain program; interpreted, and compiled where this machine does that."""
-    want = plain(*args)
-    want = want if isinstance(want, tuple) else (want,)
-    g = lm.jit(f)
-    for _ in range(3):
-        got = g(*args)
-        for a, b in zip(got if isinstance(got, tuple) else (got,), want, strict=True):
-            np.testing.assert_array_equal(np.asarray(a), b)
-        lm.cache.wait()
-    if kernels is not None:
-        in_loops = [s for s in steps(f, *args) if "in steps" in s or "while" in s or "scan of" in s]
-        assert len(in_loops) == kernels and all("in steps" in s for s in in_loops), in_loops
-
 
 RNG = np.random.default_rng(7)
 
@@ -609,62 +588,6 @@ def test_random_programs_over_arrays(seed):
     a, b, t = (rng.integers(-9, 99, n).astype(np.int32) for n in ((6,), (6,), ()))
     with np.errstate(over="ignore"):
         check(lambda *s: program(Here, *s), lambda *s: program(Plain, *s), a, b, np.int32(t), kernels=None)
-
-
-def kernel_of(f: Callable[..., Any], *args: Any) -> str:
-    lm.cache.clear()
-    lm.jit(f)(*args)
-    (text,) = [t for e in lm.cache.entries() if "repeat p0" in (t := lm.cache.listing(e["id"], "kernels"))]
-    return text
-
-
-@pytest.mark.not_on_cuda(reason="listings there leave out the kernels of the host")
-def test_positions_made_of_a_counter_need_no_tests():
-    def f(d):
-        return lax.fori_loop(0, 300, lambda i, d: d.at[i % 10].set(d[(i * 7 + 3) % 10] + d[i // 40]), d)
-
-    d = RNG.standard_normal(10)
-    text = kernel_of(f, d)
-    assert not any(test in text for test in (" lt ", " select ", " if "))
-    want = d.copy()
-    for i in range(300):
-        want[i % 10] = want[(i * 7 + 3) % 10] + want[i // 40]
-    check(f, lambda d: want, d)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "length", "factor", "plus"),
-    [
-        ("int8", 100, 3, 0),
-        ("int32", 12, 1, 0),
-        ("int32", 12, 1, -1),
-        ("int32", 9, 2, -17),
-        ("uint8", 200, 2, 9),
-    ],
-)
-def test_positions_that_may_lie_outside_are_tested(dtype, length, factor, plus):
-    """Counters whose multiples wrap, pass the end of the array, or are negative."""
-
-    def f(d, seen):
-        def step(i, s):
-            d, seen = s
-            at = i.astype(dtype) * factor + plus
-            return d.at[at].add(1.0), seen.at[i].set(d[at])
-
-        return lax.fori_loop(0, length, step, (d, seen))
-
-    def plain(d, seen):
-        d, seen = d.copy(), seen.copy()
-        with np.errstate(over="ignore"):
-            for i in range(length):
-                at = int((np.array([i]).astype(dtype) * np.array(factor, dtype) + np.array(plus, dtype))[0])
-                at = at + 10 if at < 0 else at
-                seen[i] = d[min(max(at, 0), 9)]
-                if 0 <= at < 10:
-                    d[at] += 1
-        return d, seen
-
-    check(f, plain, RNG.standard_normal(10), np.zeros(length))
 
 
 def test_the_way_back_through_writes_of_elements_is_one_kernel_too():
