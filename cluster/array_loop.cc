@@ -264,9 +264,8 @@ std::optional<WindowUpdate> scatter_of_one(const Node& n) {
   const hlo::ComputationPtr& body = a.computation(Attr::body);
   const std::optional<hlo::ScalarProgram> program = hlo::region_program(*body);
   if (!program) return std::nullopt;
+  if (!hlo::has_one_index_vector(n)) return std::nullopt;
   const int64_t vector_dim = a.integer(Attr::index_vector_dim);
-  for (int64_t d = 0; d < indices.rank(); ++d)
-    if (d != vector_dim && indices.dims[d] != 1) return std::nullopt;
   const auto among = [](const Dims& dims, int64_t d) {
     return std::find(dims.begin(), dims.end(), d) != dims.end();
   };

@@ -1,5 +1,6 @@
 #include "hlo/regions.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 
@@ -96,6 +97,17 @@ const Attrs* with_regions(const Attrs& attrs,
       for (ComputationPtr& c : *many) replace(c);
   }
   return changed ? intern_attrs(std::move(entries)) : &attrs;
+}
+
+bool has_one_index_vector(const Node& scatter, const Dims& batch) {
+  const Dims& indices = scatter.operand_type(scatter.operands().size() / 2)->dims;
+  const int64_t vector_dim = scatter.attrs().integer(Attr::index_vector_dim);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const auto d = static_cast<int64_t>(i);
+    if (d != vector_dim && indices[i] != 1 && std::find(batch.begin(), batch.end(), d) == batch.end())
+      return false;
+  }
+  return true;
 }
 
 bool is_loop_op(Op op) { return op == Op::while_ || op == Op::scan; }

@@ -1,4 +1,4 @@
-// What the computations inside reductions, scatters and their like are.
+// What the computations inside reductions, scatters and their like are, and what such ops are themselves.
 #ifndef LAMINA_HLO_REGIONS_H_
 #define LAMINA_HLO_REGIONS_H_
 
@@ -45,6 +45,8 @@ void for_each_region(const Attrs& attrs, F&& f) {
     }
   }
 }
+// Whether a scatter has one index vector: one for each place along `batch`, dimensions of its indices.
+bool has_one_index_vector(const Node& scatter, const Dims& batch = {});
 // A while or a scan.
 bool is_loop_op(Op op);
 // How many values a while or scan carries from step to step: its first operands and results.

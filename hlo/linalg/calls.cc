@@ -70,8 +70,10 @@ constexpr Routine kRoutines[] = {
     {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr, lanes_eigh},
     {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr, lanes_eigvalsh},
     // Values in descending order, left vectors as columns, right ones as conjugated rows.
-    {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr, lanes_svd},
-    {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr, lanes_svdvals},
+    {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr, lanes_svd, nullptr,
+     false, lapack::kLeast - 1},
+    {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr, lanes_svdvals,
+     nullptr, false, lapack::kLeast - 1},
     // Values, left and right vectors as columns, of unit length with a real largest entry.
     {"lamina.eig", "T[n,n] -> C[n] C[n,n] C[n,n]", LAMINA_RUN(run_eig), eig_jvp, nullptr},
     {"lamina.eigvals", "T[n,n] -> C[n]", LAMINA_RUN(run_eigvals), eigvals_jvp, nullptr},
@@ -189,9 +191,7 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
 
 // Whether no matrix goes to LAPACK, whatever the machine has.
 bool fits_lanes(const Routine& r, const Binding& b) {
-  const bool is_singular = r.lanes == lanes_svd || r.lanes == lanes_svdvals;
-  const int64_t most = is_singular ? lapack::kLeast - 1 : kMostLaneRows;
-  return std::ranges::all_of(b.sizes, [most](const auto& size) { return size.second <= most; });
+  return std::ranges::all_of(b.sizes, [&](const auto& size) { return size.second <= r.most_lane_rows; });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "hlo/batching.h"
 #include "hlo/builder.h"
 #include "hlo/custom_rule.h"
+#include "hlo/linalg/host.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo::linalg {
@@ -49,6 +50,8 @@ struct Routine {
   const Plans* plans = nullptr;  // in place of all these functions
   // Whether a small problem takes little longer than to read and write its matrices.
   bool is_brief = false;
+  // Matrices with more rows or columns go to LAPACK, where the machine has it, not to `lanes`.
+  int64_t most_lane_rows = kMostLaneRows;
 };
 
 // Null if there is none of this name.

@@ -152,17 +152,6 @@ bool exchanges(const Node& node) {
 
 bool goes_lane_by_lane(const Node& node) { return anywhere(node, is_effect) && !exchanges(node); }
 
-bool has_one_index_vector(const Node& scatter, const Dims& batch) {
-  const Dims& indices = scatter.operand_type(scatter.operands().size() / 2)->dims;
-  const int64_t vector_dim = scatter.attrs().integer(Attr::index_vector_dim);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const auto d = static_cast<int64_t>(i);
-    if (d != vector_dim && indices[i] != 1 && std::find(batch.begin(), batch.end(), d) == batch.end())
-      return false;
-  }
-  return true;
-}
-
 bool lanes_apart(const Node& node) { return lane_strategy() == LaneStrategy::kLoop && !exchanges(node); }
 
 JvpResult no_tangent(Builder&, const Node& node, std::span<const Value>, std::span<const Value>) {

@@ -77,8 +77,6 @@ Value add_cotangents(Builder& b, const Value& x, const Value& y);
 bool goes_lane_by_lane(const Node& node);
 // Whether lanes exchange values in the node.
 bool exchanges(const Node& node);
-// Whether a scatter has one index vector: one for each place along `batch`, dimensions of its indices.
-bool has_one_index_vector(const Node& scatter, const Dims& batch = {});
 // Whether lanes that go different ways are to do so one after the other (LaneStrategy::kLoop).
 bool lanes_apart(const Node& node);
 

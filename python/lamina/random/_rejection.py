@@ -279,18 +279,13 @@ def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any =
     return lax.convert_element_type(trials, dtype)
 
 
-def _poisson_key(key: Any) -> Tensor:
-    k = _check_key(key)
+def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
+    """Poisson numbers of mean lam, integers; -1 for NaN."""
+    k, shape = _check_key(key), _draw("poisson", shape, lam)
     if k.shape != (2,):
         raise NotImplementedError(
             "random.poisson draws from keys of threefry2x32 only; make one of this key's first words: key[:2]"
         )
-    return k
-
-
-def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
-    """Poisson numbers of mean lam, integers; -1 for NaN."""
-    k, shape = _poisson_key(key), _draw("poisson", shape, lam)
     name = dtypes.canonical(dtype)
     if name.kind not in "iu":
         raise TypeError(f"random.poisson makes integers, not {name.name}")
