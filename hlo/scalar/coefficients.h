@@ -17,7 +17,17 @@ inline constexpr double kExpShort[] = {
     0x1.6c16c16c1cd49p-10, 0x1.a01a01af8269bp-13, 0x1.a01a0182f0818p-16, 0x1.71ddf92fc64f9p-19,
     0x1.27e52b3fbe69fp-22, 0x1.af5d653f6970cp-26, 0x1.1ef5320f6a8a5p-29,
 };
-// the same, to 2^-44.
+// the same for |r| <= ln(2)/16, to 2^-57 of exp(r).
+inline constexpr double kExpEighth[] = {
+    0x1.0000000000000p-1, 0x1.5555555555613p-3, 0x1.5555554e62215p-5, 0x1.111111094580fp-7,
+    0x1.6c1ba13b43a58p-10, 0x1.a02008fd791e5p-13,
+};
+// the same, to 2^-49.
+inline constexpr double kExpEighthShort[] = {
+    0x1.0000000000000p-1, 0x1.55555548f14d9p-3, 0x1.5555554d89a5bp-5, 0x1.1115b8e807294p-7,
+    0x1.6c1bdfce443c8p-10,
+};
+// as kExp, to 2^-44.
 inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,

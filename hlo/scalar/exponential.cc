@@ -29,17 +29,24 @@ Scalar short_expm1_near(Scalar r) {
   return fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
 }
 
-// What Prim::scale adds to the exponents of f64.
-constexpr double kBoth = kRound + 2 * 1023;
+// What Prim::scale adds to the eighths of exponents of f64.
+constexpr double kBothExponents = kRound + 8 * 2 * 1023;
 
-// x, limited to where exp(x) is neither 0 nor infinite, and the whole n next to x / ln(2).
-struct WholePower {
-  Scalar x, n, counted;
-  Scalar times(Scalar size) const { return scale(size, counted); }
+// exp(x + low) = (step + step * q + less) * 2^..., x limited to where that is neither 0 nor infinite: n / 8
+// is next to x / ln(2), the step 2^(n mod 8 / 8) is looked up, `less` is what it lost to rounding, and 1 + q
+// = exp(r) for |r| <= ln(2)/16. All of x and of n * ln(2) / 8 that is no smaller than r's last digit goes
+// without a rounding.
+struct EighthPower {
+  Scalar counted, r;
+  Scalar times(Scalar q) const {
+    const Scalar place = to_bits(counted), step = lookup(place, kExpStepsDouble);
+    return scale(step + fma(step, q, lookup(place, kExpStepsDouble + 1)), counted);
+  }
 };
-WholePower whole_power(Scalar x0) {
-  const Scalar x = limit(x0, -746, 710), counted = fma(x, kLog2e, kBoth);
-  return {x, counted - kBoth, counted};
+EighthPower eighth_power(Scalar x0, std::optional<Scalar> low = {}) {
+  const Scalar x = limit(x0, -746, 710), counted = fma(x, 8 * kLog2e, kBothExponents);
+  const Scalar n = fma(counted, 0.125, -kBothExponents / 8), top = fma(n, -kLn2Top, x);
+  return {counted, low ? top + fma(n, -kLn2Rest, *low) : fma(n, -kLn2Rest, top)};
 }
 
 // The rules of f32 below use f32 alone, so that a vector holds twice as many and no GPU is slow at it; what
@@ -120,16 +127,22 @@ InverseScale inverse_scale(Scalar twice) {
   const Scalar counted = fma(twice, -kLog2e, kRound + 1023);
   return {(kRound + 1023) - counted, from_biased(to_bits(counted))};
 }
-Scalar tanh_f64(Scalar x) {
-  const Scalar a = abs(x), twice = a + a, limited = select(twice > kTanhTop, kTanhTop, twice);
-  const auto [n, u] = inverse_scale(limited);
-  const Sum r = without_ln2({limited, constant(x, 0)}, n), q = fast_two_sum(r.hi, exp_rest(r));
-  const Sum top = fast_two_sum(1 - u, q.hi), bottom = fast_two_sum(1 + u, q.hi);
-  const Scalar inverse = 1 / bottom.hi, ratio = top.hi * inverse;
+// From kTanhFar on 1 -+ u has lost digits, and 1 - 2u / bottom is the better form.
+constexpr double kTanhFar = 36;
+Scalar tanh_of_half(Scalar twice, bool is_far) {
+  const auto [n, u] = inverse_scale(twice);
+  const Sum r = without_ln2({twice, constant(twice, 0)}, n), q = fast_two_sum(r.hi, exp_rest(r));
+  const Sum bottom = fast_two_sum(1 + u, q.hi);
+  const Scalar inverse = 1 / bottom.hi;
+  if (is_far) return fma(u * inverse, -2, 1);
+  const Sum top = fast_two_sum(1 - u, q.hi);
+  const Scalar ratio = top.hi * inverse;
   const Scalar rest = fma(-ratio, bottom.hi, top.hi) + fma(-ratio, bottom.lo + q.lo, top.lo + q.lo);
-  // 1 -+ u has lost digits where u is small, and 1 - 2u / bottom is the better form.
-  const Scalar size = select(twice > 36, fma(u * inverse, -2, 1), fma(rest, inverse, ratio));
-  return with_sign_of(size, x);
+  return fma(rest, inverse, ratio);
+}
+Scalar tanh_f64(Scalar x) {
+  const Scalar a = abs(x), twice = a + a, far = tanh_of_half(limit_above(twice, kTanhTop), true);
+  return with_sign_of(select_rare(twice > kTanhFar, far, tanh_of_half(twice, false)), x);
 }
 Scalar logistic_f64(Scalar x) {
   const ExpParts e = exp_parts({-abs(x), constant(x, 0)});
@@ -286,7 +299,7 @@ Scalar odd_piecewise(const Pieces& pieces, Scalar x) {
   return with_sign_of(fma(p.t, p.slope, select(about_zero, a, p.value)), x);
 }
 
-Scalar scale_by_power(Scalar x, Scalar n) { return scale(x, n + kBoth); }
+Scalar scale_by_power(Scalar x, Scalar n) { return scale(x, fma(n, 8, kBothExponents)); }
 
 ExpParts exp_parts(Sum x) {
   const Scalar hi = limit(x.hi, -1100, 1100);
@@ -308,14 +321,14 @@ Scalar exp_narrow(Scalar x0) {
 }
 
 Scalar exp_of_sum(Sum x) {
-  const WholePower power = whole_power(x.hi);
-  const Sum r = without_ln2({power.x, x.lo}, power.n), one = fast_two_sum(constant(x.hi, 1), r.hi);
-  return power.times(one.hi + (one.lo + exp_rest(r)));
+  const EighthPower power = eighth_power(x.hi, x.lo);
+  const Scalar r = power.r, z = r * r;
+  return power.times(fma(z, polynomial_by_halves(r, z, kExpEighth), r));
 }
 
 Scalar short_exponential(Scalar x) {
-  const WholePower power = whole_power(x);
-  return power.times(short_expm1_near(fma(power.n, -kLn2, power.x)) + 1);
+  const EighthPower power = eighth_power(x);
+  return power.times(fma(power.r * power.r, polynomial(power.r, kExpEighthShort), power.r));
 }
 
 // With half of 2^n, which stays finite where the result does.

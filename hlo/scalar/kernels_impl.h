@@ -107,14 +107,14 @@ struct Fma {
     return std::fma(a, b, c);
   }
 };
-// The bits of b hold the sum of two biased exponents, above those of quarters in f32.
+// The bits of b hold the sum of two biased exponents, above those of quarters or, in f64, eighths.
 struct Scale {
   template <typename T>
   static constexpr bool ok = is_native_float<T>;
   template <typename T>
   LAMINA_OP T op(T a, T b) {
-    constexpr int kQuarters = sizeof(T) == 4 ? 2 : 0, kDigits = std::numeric_limits<T>::digits - 1;
-    const Bits<T> both = std::bit_cast<Bits<T>>(b) >> kQuarters;
+    constexpr int kPart = sizeof(T) == 4 ? 2 : 3, kDigits = std::numeric_limits<T>::digits - 1;
+    const Bits<T> both = std::bit_cast<Bits<T>>(b) >> kPart;
     const T first = std::bit_cast<T>(both >> 1 << kDigits);
     const T second = std::bit_cast<T>((both + 1) >> 1 << kDigits);
     return a * first * second;

@@ -23,8 +23,9 @@ inline constexpr Pieces kScaledErfcPieces = {20, 8, 2, 0x1.7b72580000000p+0, 10.
 // The number of the first table of each kind.
 inline constexpr uint64_t kLogSteps = 28;  // c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16
 inline constexpr uint64_t kExpSteps = 31;  // 2^(i/4) and the rest
-// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest.
-inline constexpr uint64_t kLogStepsDouble = 0;
+// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest; 2^(i/8) and
+// the rest, of as many digits.
+inline constexpr uint64_t kLogStepsDouble = 0, kExpStepsDouble = 3;
 
 // clang-format off
 inline constexpr float kSingleTables[][16] = {
@@ -174,6 +175,14 @@ inline constexpr double kDoubleTables[][16] = {
      -0x1.8022c54cc2f99p-26, 0x0.0p+0, 0x1.044fc8f7bc671p-24, -0x1.86ea4c3921a83p-24,
      0x1.2885ff2c63b67p-27, 0x1.515167c7f18cep-24, 0x1.c32b2ef29ed14p-26, 0x1.23aa1a342c2afp-25,
      -0x1.8022c54cc2f99p-26, 0x0.0p+0, 0x1.044fc8f7bc671p-24, -0x1.86ea4c3921a83p-24},
+    {0x1.0000000000000p+0, 0x1.172b83c7d517bp+0, 0x1.306fe0a31b715p+0, 0x1.4bfdad5362a27p+0,
+     0x1.6a09e667f3bcdp+0, 0x1.8ace5422aa0dbp+0, 0x1.ae89f995ad3adp+0, 0x1.d5818dcfba487p+0,
+     0x1.0000000000000p+0, 0x1.172b83c7d517bp+0, 0x1.306fe0a31b715p+0, 0x1.4bfdad5362a27p+0,
+     0x1.6a09e667f3bcdp+0, 0x1.8ace5422aa0dbp+0, 0x1.ae89f995ad3adp+0, 0x1.d5818dcfba487p+0},
+    {0x0.0p+0, -0x1.1904200000000p-55, 0x1.6f46b00000000p-55, 0x1.d439800000000p-56,
+     -0x1.bdd3400000000p-54, 0x1.6e9f100000000p-54, 0x1.7a1cd00000000p-54, 0x1.2ed0300000000p-55,
+     0x0.0p+0, -0x1.1904200000000p-55, 0x1.6f46b00000000p-55, 0x1.d439800000000p-56,
+     -0x1.bdd3400000000p-54, 0x1.6e9f100000000p-54, 0x1.7a1cd00000000p-54, 0x1.2ed0300000000p-55},
 };
 // clang-format on
 

@@ -118,7 +118,7 @@ class Expansion {
     return b_.broadcast_scalar(b_.scalar_int(like.dtype(), static_cast<int64_t>(value)), dims_);
   }
 
-  // The bits of y hold the sum of two biased exponents, above those of quarters in f32.
+  // The bits of y hold the sum of two biased exponents, above those of quarters or, in f64, eighths.
   Value scale(const Value& x, const Value& y) {
     if (!x || !y) return Value();
     const bool wide = x.dtype() == DType::kF64;
@@ -128,7 +128,7 @@ class Expansion {
       const Value exponent = shr(v, 1);
       return b_.bitcast_convert(b_.shift_left(exponent, bits(exponent, wide ? 52 : 23)), x.dtype());
     };
-    const Value both = wide ? counted : shr(counted, 2);
+    const Value both = shr(counted, wide ? 3 : 2);
     return b_.multiply(b_.multiply(x, power(both)), power(b_.add(both, bits(both, 1))));
   }
 

@@ -240,9 +240,9 @@ Value* PrimEmitter::emit_scale(DType t, Value* size, Value* counted, unsigned la
   Type* const real = type(t, lanes);
   if (has_avx512(t, lanes)) {
     const auto number = [&](double value) { return llvm::ConstantFP::get(real, value); };
-    Value* power = single ? b_.CreateIntrinsic(llvm::Intrinsic::fma, {real},
-                                               {counted, number(0.25), number(-(0x1.8p23 + 4 * 254) / 4)})
-                          : b_.CreateFSub(counted, number(0x1.8p52 + 2046));
+    const double part = single ? 0.25 : 0.125, bias = single ? 0x1.8p23 + 4 * 254 : 0x1.8p52 + 8 * 2046;
+    Value* power =
+        b_.CreateIntrinsic(llvm::Intrinsic::fma, {real}, {counted, number(part), number(-bias * part)});
     return by_parts({size, power}, avx512_lanes(t, lanes),
                     [&](llvm::ArrayRef<Value*> parts) { return emit_unmasked(b_, kScale, t, parts); });
   }
@@ -252,8 +252,7 @@ Value* PrimEmitter::emit_scale(DType t, Value* size, Value* counted, unsigned la
     Value* const exponent = b_.CreateLShr(twice, int_constant(width, 1, lanes));
     return b_.CreateBitCast(b_.CreateShl(exponent, int_constant(width, single ? 23 : 52, lanes)), real);
   };
-  Value* both = b_.CreateBitCast(counted, bits);
-  if (single) both = b_.CreateLShr(both, int_constant(width, 2, lanes));
+  Value* both = b_.CreateLShr(b_.CreateBitCast(counted, bits), int_constant(width, single ? 2 : 3, lanes));
   Value* const scaled = b_.CreateFMul(power(both), size);
   return b_.CreateFMul(power(b_.CreateAdd(both, int_constant(width, 1, lanes))), scaled);
 }

@@ -117,6 +117,15 @@ def exp_steps() -> list[list[float]]:
     return [[single(p) for p in powers], [single(p - single(p)) for p in powers]]
 
 
+def double_exp_steps() -> list[list[mp.mpf]]:
+    """2^(i/8) and the rest, whose lower half is 0."""
+    powers = [mp.mpf(2) ** (mp.mpf(i % 8) / 8) for i in range(SIZE)]
+    steps = [mp.mpf(float(p)) for p in powers]
+    rests = [p - step for p, step in zip(powers, steps)]
+    with mp.workprec(21):
+        return [steps, [+rest for rest in rests]]
+
+
 TABLES = [
     ("kLogSteps", "c, -log(c) and the rest by the eighths of 21/32 <= m < 21/16", lambda: [[*map(single, row)] for row in log_steps(16)]),
     ("kExpSteps", "2^(i/4) and the rest", exp_steps),
@@ -173,10 +182,12 @@ struct Pieces {
     for name, meaning, made in TABLES:
         print(f"inline constexpr uint64_t {name} = {len(rows)};  // {meaning}")
         rows += made()
-    print("// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest.")
-    print("inline constexpr uint64_t kLogStepsDouble = 0;\n\n// clang-format off")
+    print("// Of those of f64: c, -log(c) as a multiple of 2^-22, so that its lower half is 0, and the rest; 2^(i/8) and")
+    print("// the rest, of as many digits.")
+    print("inline constexpr uint64_t kLogStepsDouble = 0, kExpStepsDouble = 3;\n\n// clang-format off")
     show_tables("float kSingleTables", rows, lambda v: v.hex().replace("0000000p", "p") + "F")
-    show_tables("double kDoubleTables", [[*map(float, row)] for row in log_steps(22)], float.hex)
+    doubles = [*log_steps(22), *double_exp_steps()]
+    show_tables("double kDoubleTables", [[*map(float, row)] for row in doubles], float.hex)
     print("""// clang-format on
 
 }  // namespace lamina::hlo::scalar
