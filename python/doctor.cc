@@ -41,6 +41,7 @@ void add_cuda(Findings& out) {
   out.emplace_back("convolutions", (*client)->convolutions().library());
   out.emplace_back("transforms (FFT)", (*client)->fourier().library());
   out.emplace_back("factorizations", (*client)->factorizations().library());
+  out.emplace_back("triangular solves", (*client)->triangles().library());
   for (const auto& gpu : (*client)->gpus()) {
     const jit::cuda::GpuFacts& facts = gpu->facts();
     out.emplace_back(

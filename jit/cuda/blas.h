@@ -35,6 +35,10 @@ enum class BlasStatus : int {
 
 enum class MatrixType : int { kF32 = 0, kF64 = 1, kF16 = 2, kC64 = 4, kC128 = 5, kBF16 = 14 };
 
+// Of cuBLAS and cuSOLVER: which triangle is read, and how a matrix is taken.
+enum class BlasTriangle : int { kLower = 0, kUpper = 1 };
+enum class BlasTurn : int { kNone = 0, kTransposed = 1, kAdjoint = 2 };
+
 // What products are added in. The pedantic ones compute no product of complex numbers by three of real ones.
 enum class ComputeType : int {
   kF32 = 68,

@@ -45,6 +45,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   Convolutions& convolutions() { return target_.convolutions(); }
   Fourier& fourier() { return target_.fourier(); }
   Factorizations& factorizations() { return target_.factorizations(); }
+  Triangles& triangles() { return target_.triangles(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.

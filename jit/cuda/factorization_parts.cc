@@ -17,22 +17,6 @@ using hlo::Dims;
 using hlo::DType;
 using hlo::Value;
 
-// A step of parts that is in no graph.
-class DirectStep final : public Step {
- public:
-  explicit DirectStep(std::unique_ptr<PartsStep> parts) : parts_(std::move(parts)) {}
-
-  absl::Status enqueue(Frame& frame) const override { return parts_->enqueue(frame); }
-  bool may_take_long() const override { return true; }
-  std::string describe() const override { return parts_->describe(); }
-  std::vector<MayOverwrite> overwrites() const override { return parts_->overwrites(); }
-  std::vector<int64_t> scratch_bytes() const override { return parts_->scratch_bytes(); }
-  void place(const Placing& placing) override { parts_->place(placing); }
-
- private:
-  const std::unique_ptr<PartsStep> parts_;
-};
-
 class FactorizationCall final : public LibraryCall {
  public:
   FactorizationCall(std::shared_ptr<const Factorization> factorization, bool last)
@@ -143,7 +127,7 @@ void FactorizationParts::add_call(bool last) {
 
 absl::StatusOr<std::unique_ptr<Step>> FactorizationParts::finish() && {
   if (!status_.ok()) return status_;
-  return std::make_unique<DirectStep>(std::move(step_));
+  return make_direct(std::move(step_));
 }
 
 Value of_each(Builder& b, const Value& v, const Value& like) {

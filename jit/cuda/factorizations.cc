@@ -32,23 +32,22 @@ std::string Factorization::describe() const {
 }
 
 SolverStatus Factorization::call(const Choice& choice, const Operands& at, bool last, void* workspace,
-                                 StreamHandle stream) const {
+                                 void* on_host, StreamHandle stream) const {
   const FactorizationRow& row = row_of(form_.kind);
   const auto work = last ? row.finish : row.run;
   const SolverScope scope{*solver_, choice.device->handle, choice.device->parameters};
-  std::vector<std::byte> on_host(choice.spaces.host_bytes);
   SolverStatus status = solver_->set_stream(scope.handle, stream);
   for (int64_t i = 0; i < form_.count && status == SolverStatus::kSuccess; ++i) {
     const auto pointer = [&](Address begin, int64_t elements, hlo::DType type) {
       return reinterpret_cast<void*>((begin + i * elements * hlo::byte_size(type)).bits());
     };
-    status = work(scope, form_,
-                  {pointer(at.matrices, form_.matrix_elements, form_.compute),
-                   pointer(at.values, form_.values_elements, form_.values_type),
-                   pointer(at.left, form_.left_elements, form_.compute),
-                   pointer(at.right, form_.right_elements, form_.compute),
-                   static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host.data(),
-                   choice.spaces});
+    status =
+        work(scope, form_,
+             {pointer(at.matrices, form_.matrix_elements, form_.compute),
+              pointer(at.values, form_.values_elements, form_.values_type),
+              pointer(at.left, form_.left_elements, form_.compute),
+              pointer(at.right, form_.right_elements, form_.compute),
+              static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host, choice.spaces});
   }
   return status;
 }
@@ -59,15 +58,19 @@ absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at, bool l
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
   if (choice == choices_.end())
     return absl::InternalError("the factorization was planned without this device");
-  return queue.call_library([&](StreamHandle stream) -> absl::Status {
+  // The library may come back to it when the call has returned.
+  const auto on_host = std::make_shared<std::vector<std::byte>>(choice->spaces.host_bytes);
+  const absl::Status called = queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock(choice->device->mutex);
-    const SolverStatus status =
-        call(*choice, at, last, workspace_in(at.workspace, kSolverWorkspaceAlignment), stream);
+    const SolverStatus status = call(*choice, at, last, workspace_in(at.workspace, kSolverWorkspaceAlignment),
+                                     on_host->data(), stream);
     if (status == SolverStatus::kSuccess) return absl::OkStatus();
     const std::string why = str_cat(queue.gpu().name(), " failed factoring: ", words(status));
     return status == SolverStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
                                                 : absl::InternalError(why);
   });
+  if (!on_host->empty()) queue.stream()->keep(on_host);
+  return called;
 }
 
 void Factorizations::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {

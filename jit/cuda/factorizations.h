@@ -35,7 +35,7 @@ class Factorization {
   const FactorizationForm& form() const { return form_; }
   // Of the work space, which begins at any address.
   int64_t workspace_bytes() const;
-  // `last`: the second of two calls (FactorizationRow).
+  // The queue is a stream. `last`: the second of two calls (FactorizationRow).
   absl::Status enqueue(CudaQueue& queue, const Operands& at, bool last) const;
   // For people: "cholesky by cuSOLVER 12.0.4 in f64, 3 of 200 rows".
   std::string describe() const;
@@ -53,7 +53,7 @@ class Factorization {
     Device* device;  // stays
     SolverSpaces spaces;
   };
-  SolverStatus call(const Choice& choice, const Operands& at, bool last, void* workspace,
+  SolverStatus call(const Choice& choice, const Operands& at, bool last, void* workspace, void* on_host,
                     StreamHandle stream) const;
 
   const Solver* solver_ = nullptr;  // stays

@@ -2,8 +2,31 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace lamina::jit::cuda {
+namespace {
+
+class DirectStep final : public Step {
+ public:
+  explicit DirectStep(std::unique_ptr<PartsStep> parts) : parts_(std::move(parts)) {}
+
+  absl::Status enqueue(Frame& frame) const override { return parts_->enqueue(frame); }
+  bool may_take_long() const override { return true; }
+  std::string describe() const override { return parts_->describe(); }
+  std::vector<MayOverwrite> overwrites() const override { return parts_->overwrites(); }
+  std::vector<int64_t> scratch_bytes() const override { return parts_->scratch_bytes(); }
+  void place(const Placing& placing) override { parts_->place(placing); }
+
+ private:
+  const std::unique_ptr<PartsStep> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_direct(std::unique_ptr<PartsStep> parts) {
+  return std::make_unique<DirectStep>(std::move(parts));
+}
 
 absl::StatusOr<std::unique_ptr<QueueStep>> make_recorded(
     MakeKernel make_kernel, std::span<const hlo::Type* const> types,

@@ -77,6 +77,9 @@ class PartsStep final : public QueueStep {
   std::string what_;
 };
 
+// The same in no graph: its calls get a stream as their queue.
+std::unique_ptr<Step> make_direct(std::unique_ptr<PartsStep> parts);
+
 }  // namespace lamina::jit::cuda
 
 #endif  // LAMINA_JIT_CUDA_PARTS_STEP_H_

@@ -10,6 +10,8 @@
 
 namespace lamina::jit::cuda {
 
+class CudaStream;
+
 class CudaQueue {
  public:
   explicit CudaQueue(Gpu& gpu) : gpu_(gpu) {}
@@ -17,6 +19,8 @@ class CudaQueue {
   CudaQueue& operator=(const CudaQueue&) = delete;
 
   Gpu& gpu() const { return gpu_; }
+  // Null for a graph in the making.
+  virtual CudaStream* stream() { return nullptr; }
   // Blocks and their threads have one dimension, and shared memory of a fixed size.
   virtual absl::Status launch(FunctionHandle function, unsigned blocks, unsigned threads,
                               std::span<void*> parameters) = 0;

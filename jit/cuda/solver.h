@@ -33,10 +33,6 @@ enum class SolverStatus : int {
   kInvalidWorkspace = 31,
 };
 
-// Which one is read.
-enum class SolverTriangle : int { kLower = 0, kUpper = 1 };
-// How a matrix is taken.
-enum class SolverTurn : int { kNone = 0, kTransposed = 1 };
 // Of eigenvalues.
 enum class SolverVectors : int { kNone = 0, kAll = 1 };
 

@@ -27,7 +27,7 @@ MatrixType matrix_type(const FactorizationForm& form) { return matrix_type(form.
 MatrixType values_type(const FactorizationForm& form) { return matrix_type(form.values_type); }
 
 // The library's columns are rows here, so that it finds their lower triangle in its upper one.
-constexpr SolverTriangle kRowsLower = SolverTriangle::kUpper;
+constexpr BlasTriangle kRowsLower = BlasTriangle::kUpper;
 
 SolverStatus ask_nothing(const SolverScope&, const FactorizationForm&, SolverSpaces&) {
   return SolverStatus::kSuccess;
@@ -73,7 +73,7 @@ SolverStatus run_lu(const SolverScope& s, const FactorizationForm& form, const M
 }
 SolverStatus run_lu_solve(const SolverScope& s, const FactorizationForm& form, const MatrixAt& at) {
   const MatrixType type = matrix_type(form);
-  const SolverTurn turn = form.kind == Kind::kLuSolveTransposed ? SolverTurn::kTransposed : SolverTurn::kNone;
+  const BlasTurn turn = form.kind == Kind::kLuSolveTransposed ? BlasTurn::kTransposed : BlasTurn::kNone;
   return s.solver.lu_solve(s.handle, s.parameters, turn, form.rows, form.width, type, at.matrix, form.rows,
                            static_cast<const int64_t*>(at.values), type, at.right, form.rows, at.info);
 }

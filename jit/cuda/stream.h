@@ -32,6 +32,7 @@ class CudaStream final : public Stream, public CudaQueue {
     return new CudaStream(gpu, staging, handle);
   }
 
+  CudaStream* stream() override { return this; }
   bool is_inline() const override { return false; }
   Point end_run() override { return mark(); }
   Point mark() override;

@@ -11,6 +11,7 @@
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
 #include "jit/cuda/library_step.h"
+#include "jit/cuda/triangle_step.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -67,6 +68,10 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& 
       if (factorization_form(node)) {
         library = "cuSOLVER";
         return make_factorization_step(factorizations_, kernels_, node, slot_of, made);
+      }
+      if (triangle_form(node)) {
+        library = "cuBLAS";
+        return make_triangle_step(triangles_, kernels_, node, slot_of, made);
       }
       library = "cuFFT";
       return make_fourier_step(fourier_, kernels_, node, slot_of, made);

@@ -11,13 +11,15 @@
 #include "jit/cuda/kernels.h"
 #include "jit/cuda/products.h"
 #include "jit/cuda/queue_step.h"
+#include "jit/cuda/triangles.h"
 #include "jit/program/target.h"
 
 namespace lamina::jit::cuda {
 
 // Loops are kernels of the device, large products calls of cublasLt, large convolutions calls of cuDNN,
-// Fourier transforms calls of cuFFT, and factorizations of few matrices calls of cuSOLVER.
-// What has no form there, and is no control flow, is the CPU's step, on copies of its values.
+// Fourier transforms calls of cuFFT, factorizations of few matrices calls of cuSOLVER, and triangular
+// solutions calls of cuBLAS. What has no form there, and is no control flow, is the CPU's step, on copies of
+// its values.
 class CudaTarget final : public Target {
  public:
   // Of all devices there are: the lowest capability, and a word of theirs that is 0; they themselves, and
@@ -30,11 +32,13 @@ class CudaTarget final : public Target {
     convolutions_.serve(gpus, driver_version);
     fourier_.serve(gpus, driver_version);
     factorizations_.serve(gpus, driver_version);
+    triangles_.serve(gpus, driver_version);
   }
   Products& products() const { return products_; }
   Convolutions& convolutions() const { return convolutions_; }
   Fourier& fourier() const { return fourier_; }
   Factorizations& factorizations() const { return factorizations_; }
+  Triangles& triangles() const { return triangles_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   // Of programs compiled from now on, while nobody else compiles: for tests.
@@ -76,6 +80,7 @@ class CudaTarget final : public Target {
   mutable Convolutions convolutions_;
   mutable Fourier fourier_;
   mutable Factorizations factorizations_;
+  mutable Triangles triangles_;
 };
 
 }  // namespace lamina::jit::cuda

@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 LIMIT = 600.0
 LIBRARIES = {
     "LAMINA_NVJITLINK": "libnvJitLink.so.1*",
+    "LAMINA_CUBLAS": "libcublas.so.1*",
     "LAMINA_CUBLASLT": "libcublasLt.so.1*",
     "LAMINA_CUDNN": "libcudnn.so.9",
     "LAMINA_CUFFT": "libcufft.so.1*",

@@ -125,6 +125,19 @@ TEST_CASE("factorizations are in no graph, and steps beside them are", "[cuda][c
   CHECK(standin_violations() == kNone);
 }
 
+// The stand-in finds what it was given changed.
+TEST_CASE("a work space of the host stays until the factorization has run", "[cuda][cuda_factorizations]") {
+  const CleanStandin clean;
+  const LiteralPtr a = matrices(DType::kF64, 3, 24, true);
+  const auto executable = compiled(program_of("lamina.eigh", a->type()));
+  std::vector<BufferRef> in{*cuda_client().put(cuda_device(), a->data(), a->bytes())}, out;
+  REQUIRE(executable->run(in, out).ok());
+  // What others take meanwhile.
+  std::vector<std::vector<std::byte>> others;
+  for (size_t i = 0; i < 64; ++i) others.emplace_back(size_t{16} * 24, std::byte{1});
+  CHECK(standin_violations() == kNone);
+}
+
 TEST_CASE("batches of many matrices are the host's, and no matrices are no call",
           "[cuda][cuda_factorizations]") {
   const CleanStandin clean;
@@ -210,7 +223,7 @@ TEST_CASE("planted: what cuSOLVER refuses", "[cuda][cuda_factorizations][planted
   const auto ask = [&](int64_t n, int64_t stride, MatrixType compute, size_t* bytes) {
     size_t on_host = 0;
     return within([&](StreamHandle) {
-      return solver->cholesky_bytes(handle, parameters, SolverTriangle::kUpper, n, type, nullptr, stride,
+      return solver->cholesky_bytes(handle, parameters, BlasTriangle::kUpper, n, type, nullptr, stride,
                                     compute, bytes, &on_host);
     });
   };
@@ -229,7 +242,7 @@ TEST_CASE("planted: what cuSOLVER refuses", "[cuda][cuda_factorizations][planted
   const auto pointer = [](jit::Address at) { return reinterpret_cast<void*>(at.bits()); };
   const auto factor = [&](jit::Address matrix, jit::Address at, size_t given) {
     return within([&](StreamHandle) {
-      return solver->cholesky(handle, parameters, SolverTriangle::kUpper, 8, type, pointer(matrix), 8, type,
+      return solver->cholesky(handle, parameters, BlasTriangle::kUpper, 8, type, pointer(matrix), 8, type,
                               pointer(at), given, nullptr, 0, static_cast<int*>(pointer(info->address())));
     });
   };

@@ -23,10 +23,6 @@ constexpr int kSame[][2] = {
     {as_int(S::kInternalError), CUSOLVER_STATUS_INTERNAL_ERROR},
     {as_int(S::kNotSupported), CUSOLVER_STATUS_NOT_SUPPORTED},
     {as_int(S::kInvalidWorkspace), CUSOLVER_STATUS_INVALID_WORKSPACE},
-    {as_int(cuda::SolverTriangle::kLower), CUBLAS_FILL_MODE_LOWER},
-    {as_int(cuda::SolverTriangle::kUpper), CUBLAS_FILL_MODE_UPPER},
-    {as_int(cuda::SolverTurn::kNone), CUBLAS_OP_N},
-    {as_int(cuda::SolverTurn::kTransposed), CUBLAS_OP_T},
     {as_int(cuda::SolverVectors::kNone), CUSOLVER_EIG_MODE_NOVECTOR},
     {as_int(cuda::SolverVectors::kAll), CUSOLVER_EIG_MODE_VECTOR},
 };

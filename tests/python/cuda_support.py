@@ -13,7 +13,7 @@ def run(program: str, **variables: str) -> str:
     # The stand-in for the driver is that for the libraries, too.
     library = variables.get("LAMINA_CUDA_DRIVER", "")
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    env.update({f"LAMINA_{name}": library for name in ("CUBLASLT", "CUDNN", "CUFFT", "CUSOLVER")})
+    env.update({f"LAMINA_{name}": library for name in ("CUBLAS", "CUBLASLT", "CUDNN", "CUFFT", "CUSOLVER")})
     env.update(variables)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, text=True, timeout=300

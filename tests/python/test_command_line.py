@@ -150,6 +150,7 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
         LAMINA_CUDNN=cuda_standin,
         LAMINA_CUFFT=cuda_standin,
         LAMINA_CUSOLVER=cuda_standin,
+        LAMINA_CUBLAS=cuda_standin,
         LAMINA_STANDIN_DEVICES="2",
     )
     assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
@@ -159,6 +160,7 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
     assert found["convolutions"] == f"{cuda_standin}, version 9.19.0"
     assert found["transforms (FFT)"] == f"{cuda_standin}, version 11.2.3"
     assert found["factorizations"] == f"{cuda_standin}, version 11.6.2"
+    assert found["triangular solves"] == f"{cuda_standin}, version 12.4.2"
     nowhere = "/nowhere/libcublasLt.so"
     found = findings(
         LAMINA_CUDA_DRIVER=cuda_standin,
@@ -166,10 +168,12 @@ def test_doctor_names_the_devices_of_cuda(cuda_standin):
         LAMINA_CUDNN="",
         LAMINA_CUFFT="",
         LAMINA_CUSOLVER="",
+        LAMINA_CUBLAS="",
     )
     assert found["convolutions"] == "our own kernels: LAMINA_CUDNN says that there is none"
     assert found["transforms (FFT)"] == "on the host: LAMINA_CUFFT says that there is none"
     assert found["factorizations"] == "on the host: LAMINA_CUSOLVER says that there is none"
+    assert found["triangular solves"] == "on the host: LAMINA_CUBLAS says that there is none"
     assert found["matrix products"] == (
         f"our own kernels: {nowhere}, which LAMINA_CUBLASLT names, cannot be loaded"
     )

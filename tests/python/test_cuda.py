@@ -379,6 +379,41 @@ def test_systems_and_determinants_by_a_library(cuda_standin):
 
 
 @pytest.mark.machine_code
+def test_triangular_systems_by_a_library(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import lamina.scipy.linalg as lsl
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        r = rng.normal(size=(12, 12))
+        a, b = r @ r.T + 12 * np.eye(12), rng.normal(size=(12, 4))
+        c = np.linalg.cholesky(a)
+
+        def there(f, *xs):
+            out = lm.jit(f)(*[lm.device_put(x, "cuda:0") for x in xs])
+            steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+            assert "by cuBLAS 12.4.2 in f64" in steps and "on the host" not in steps, steps
+            return np.asarray(out)
+
+        x = there(lambda m, y: lsl.solve_triangular(m, y, lower=True), c, b)
+        np.testing.assert_allclose(x, np.linalg.solve(c, b), rtol=1e-9)
+        x = there(lambda m, y: lsl.solve_triangular(m, y, lower=True, trans=1), c, b)
+        np.testing.assert_allclose(x, np.linalg.solve(c.T, b), rtol=1e-9)
+        x = there(lambda m, y: lsl.solve_triangular(m, y, lower=True, unit_diagonal=True), c / np.diag(c), b)
+        np.testing.assert_allclose(x, np.linalg.solve(c / np.diag(c), b), rtol=1e-9)
+        x = there(lambda m, y: lsl.cho_solve((m, True), y), c, b)
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-9)
+        f = lm.grad(lambda m, y: lnp.sum(lsl.solve_triangular(m, y, lower=True)), 1)
+        np.testing.assert_allclose(there(f, c, b), np.linalg.solve(c.T, np.ones((12, 4))), rtol=1e-9)
+        x = there(lm.vmap(lambda m, y: lsl.solve_triangular(m, y, lower=True), (None, 1)), c, b)
+        np.testing.assert_allclose(x.T, np.linalg.solve(c, b), rtol=1e-9)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
+@pytest.mark.machine_code
 def test_orthogonal_factors_by_a_library(cuda_standin):
     program = """
         import lamina as lm

@@ -14,7 +14,7 @@
 //   - graphs (graphs.cc) that start with nodes over common bytes that nothing orders, with kernels whose
 //   module
 //     is gone, or that are changed by a node of a graph that is gone.
-// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuDNN (dnn.cc), cuFFT
+// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuBLAS (cublas.cc), cuDNN (dnn.cc), cuFFT
 // (fft.cc) and cuSOLVER (solver.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
@@ -45,6 +45,7 @@ enum StandinCall : int {
   kStandinPlan,       // of cuFFT
   kStandinTransform,  // of cuFFT
   kStandinFactor,     // of cuSOLVER
+  kStandinSolve,      // of cuBLAS
   kStandinCalls,      // how many there are
 };
 

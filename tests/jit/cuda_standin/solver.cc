@@ -2,7 +2,8 @@
 // documentation says is refused, of what is used here: matrices whose columns overlap, types that do not go
 // together, work spaces that are too small, more columns than rows where there may not be. Violations are
 // what the library leaves open: factorizations on no stream, or one that is captured, of numbers that are not
-// finite, with a work space that begins anywhere; solutions with pivots that name no row.
+// finite, with a work space that begins anywhere or, of the host, is another's before it has run; solutions
+// with pivots that name no row.
 //
 // Matrices are factored as by the CPU, in the type that is asked for, so that its bits show. Of a matrix
 // without a factor, and where only values are asked for, the numbers are lost.
@@ -19,8 +20,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "hlo/linalg/calls.h"
 #include "hlo/strings.h"
+#include "tests/jit/cuda_standin/routine.h"
 #include "tests/jit/cuda_standin/standin.h"
 
 namespace lamina::jit::cuda {
@@ -93,7 +94,8 @@ void negate_imaginary(DType type, std::byte* number) {
   last ^= std::byte{0x80};
 }
 
-using Bytes = std::vector<std::byte>;
+using standins::Bytes;
+using standins::routine;
 Bytes to_bytes(const std::vector<int32_t>& numbers) {
   Bytes out(numbers.size() * sizeof(int32_t));
   std::memcpy(out.data(), numbers.data(), out.size());
@@ -102,24 +104,6 @@ Bytes to_bytes(const std::vector<int32_t>& numbers) {
 std::vector<int32_t> to_numbers(const Bytes& bytes) {
   std::vector<int32_t> out(bytes.size() / sizeof(int32_t));
   std::memcpy(out.data(), bytes.data(), bytes.size());
-  return out;
-}
-
-// What the CPU makes of dense rows.
-std::vector<Bytes> routine(const char* name, const std::vector<const hlo::Type*>& operands,
-                           const std::vector<Bytes>& rows, const std::vector<const hlo::Type*>& results) {
-  std::vector<Bytes> out;
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const Bytes& r : rows) from.push_back(r.data());
-  for (const hlo::Type* t : results) out.emplace_back(static_cast<size_t>(t->bytes()));
-  for (Bytes& o : out) to.push_back(o.data());
-  const auto call = hlo::linalg::MatrixCall::make(*hlo::linalg::find_routine(name), operands, results);
-  const auto in_turn = [](int64_t count, const std::function<void(int64_t)>& one) {
-    for (int64_t i = 0; i < count; ++i) one(i);
-  };
-  if (!call.ok() || !call->run(from.data(), to.data(), 0, 1, in_turn).ok())
-    standins::violation("a factorization has no meaning");
   return out;
 }
 
@@ -322,12 +306,12 @@ SolverStatus problem_of(SolverHandle handle, SolverParameters parameters, int64_
   out = {dtype_of(type), m, n, stride};
   return SolverStatus::kSuccess;
 }
-SolverStatus symmetric_problem_of(SolverHandle handle, SolverParameters parameters, SolverTriangle triangle,
+SolverStatus symmetric_problem_of(SolverHandle handle, SolverParameters parameters, BlasTriangle triangle,
                                   int64_t n, MatrixType type, int64_t stride, MatrixType compute,
                                   Problem& out) {
   const SolverStatus status = problem_of(handle, parameters, n, n, type, stride, compute, out);
-  return status == SolverStatus::kSuccess && triangle != SolverTriangle::kUpper ? SolverStatus::kNotSupported
-                                                                                : status;
+  return status == SolverStatus::kSuccess && triangle != BlasTriangle::kUpper ? SolverStatus::kNotSupported
+                                                                              : status;
 }
 
 // An array of a call.
@@ -373,9 +357,15 @@ SolverStatus enqueue(SolverHandle handle, int64_t rows, const Spaces& needed, co
   if (needed.device > 0)
     touches.push_back(
         {jit::Address(address(given.on_device)), static_cast<int64_t>(needed.device), Access::kScratch});
+  auto* const on_host = static_cast<unsigned char*>(given.on_host);
+  if (needed.host > 0) std::memset(on_host, kLost, needed.host);
   standins::enqueue(handle->stream,
                     {standins::FakeQueues::Kind::kLaunch, str_cat("a factorization of ", rows, " rows"),
-                     std::move(touches), std::move(work)});
+                     std::move(touches), [=, size = needed.host, work = std::move(work)] {
+                       if (std::any_of(on_host, on_host + size, [](unsigned char c) { return c != kLost; }))
+                         standins::violation("a work space of the host that was taken back too early");
+                       work();
+                     }});
   return SolverStatus::kSuccess;
 }
 
@@ -445,7 +435,7 @@ SolverStatus cusolverDnSetStream(SolverHandle handle, StreamHandle stream) {
 }
 
 SolverStatus cusolverDnXpotrf_bufferSize(SolverHandle handle, SolverParameters parameters,
-                                         SolverTriangle triangle, int64_t n, MatrixType type, const void*,
+                                         BlasTriangle triangle, int64_t n, MatrixType type, const void*,
                                          int64_t stride, MatrixType compute, size_t* device_bytes,
                                          size_t* host_bytes) {
   Problem p{};
@@ -453,7 +443,7 @@ SolverStatus cusolverDnXpotrf_bufferSize(SolverHandle handle, SolverParameters p
   return status == SolverStatus::kSuccess ? give(spaces_of(p, false), device_bytes, host_bytes) : status;
 }
 
-SolverStatus cusolverDnXpotrf(SolverHandle handle, SolverParameters parameters, SolverTriangle triangle,
+SolverStatus cusolverDnXpotrf(SolverHandle handle, SolverParameters parameters, BlasTriangle triangle,
                               int64_t n, MatrixType type, void* matrix, int64_t stride, MatrixType compute,
                               void* on_device, size_t device_bytes, void* on_host, size_t host_bytes,
                               int* info) {
@@ -466,7 +456,7 @@ SolverStatus cusolverDnXpotrf(SolverHandle handle, SolverParameters parameters, 
 }
 
 SolverStatus cusolverDnXsyevd_bufferSize(SolverHandle handle, SolverParameters parameters, SolverVectors,
-                                         SolverTriangle triangle, int64_t n, MatrixType type, const void*,
+                                         BlasTriangle triangle, int64_t n, MatrixType type, const void*,
                                          int64_t stride, MatrixType values_type, const void*,
                                          MatrixType compute, size_t* device_bytes, size_t* host_bytes) {
   Problem p{};
@@ -477,10 +467,9 @@ SolverStatus cusolverDnXsyevd_bufferSize(SolverHandle handle, SolverParameters p
 }
 
 SolverStatus cusolverDnXsyevd(SolverHandle handle, SolverParameters parameters, SolverVectors vectors,
-                              SolverTriangle triangle, int64_t n, MatrixType type, void* matrix,
-                              int64_t stride, MatrixType values_type, void* values, MatrixType compute,
-                              void* on_device, size_t device_bytes, void* on_host, size_t host_bytes,
-                              int* info) {
+                              BlasTriangle triangle, int64_t n, MatrixType type, void* matrix, int64_t stride,
+                              MatrixType values_type, void* values, MatrixType compute, void* on_device,
+                              size_t device_bytes, void* on_host, size_t host_bytes, int* info) {
   Problem p{};
   const SolverStatus status = symmetric_problem_of(handle, parameters, triangle, n, type, stride, compute, p);
   if (status != SolverStatus::kSuccess) return status;
@@ -513,7 +502,7 @@ SolverStatus cusolverDnXgetrf(SolverHandle handle, SolverParameters parameters, 
                  [=] { lu(p, memory_at(matrix), memory_at(pivots), memory_at(info)); });
 }
 
-SolverStatus cusolverDnXgetrs(SolverHandle handle, SolverParameters parameters, SolverTurn turn, int64_t n,
+SolverStatus cusolverDnXgetrs(SolverHandle handle, SolverParameters parameters, BlasTurn turn, int64_t n,
                               int64_t columns, MatrixType type, const void* matrix, int64_t stride,
                               const int64_t* pivots, MatrixType right_type, void* right, int64_t right_stride,
                               int* info) {
@@ -526,8 +515,8 @@ SolverStatus cusolverDnXgetrs(SolverHandle handle, SolverParameters parameters, 
       handle, n, {0, 0}, {},
       {{matrix, p.bytes(), true, false}, {pivots, 8 * n, true, false}, {right, b.bytes(), true, true}}, info,
       [=] {
-        lu_solve(p, b, turn == SolverTurn::kTransposed, memory_at(matrix), memory_at(pivots),
-                 memory_at(right), memory_at(info));
+        lu_solve(p, b, turn == BlasTurn::kTransposed, memory_at(matrix), memory_at(pivots), memory_at(right),
+                 memory_at(info));
       });
 }
 
