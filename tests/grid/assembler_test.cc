@@ -8,12 +8,16 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 
+#include "hlo/strings.h"
 #include "jit/codegen/ptx.h"
+#include "jit/kernel/grid_chain.h"
 #include "jit/kernel/grid_tiles.h"
 #include "tests/build_paths.h"
 #include "tests/grid/grid_testing.h"
@@ -29,7 +33,8 @@ constexpr const char* kChips[] = {"sm_75", "sm_80", "sm_90", "sm_100", "sm_120"}
 constexpr const char* kMadeFor[] = {"sm_75", "sm_80", "sm_90", "sm_90", "sm_90"};
 
 // Of what an entry keeps in memory: kernels that use a fifth of the registers there are have some words there
-// (the assembler does not say which). Values that found no register are hundreds of bytes.
+// (the assembler does not say which), and chains of such kernels twice as many. Values that found no register
+// are hundreds of bytes.
 constexpr unsigned kFewBytes = 64;
 
 const jit::PtxGenerator& generator() {
@@ -45,12 +50,37 @@ std::string ptx_of(const std::string& kernels, const std::string& schedules, int
   return *ptx;
 }
 
+// How many instructions of 16 bytes the code of each entry has, in a cubin: an ELF file whose section of an
+// entry is named after it.
+std::map<std::string, size_t> instructions_of(const std::string& cubin) {
+  const auto get = [&](size_t at, auto out) {
+    if (at + sizeof out > cubin.size()) throw std::runtime_error("a cubin that ends early");
+    std::memcpy(&out, &cubin[at], sizeof out);
+    return out;
+  };
+  const size_t sections = get(40, uint64_t{}), size = get(58, uint16_t{}), count = get(60, uint16_t{}),
+               names = get(sections + get(62, uint16_t{}) * size + 24, uint64_t{});
+  std::map<std::string, size_t> out;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t section = sections + i * size;
+    const std::string name = &cubin.at(names + get(section, uint32_t{}));
+    if (name.starts_with(".text.")) out[name.substr(6)] = get(section + 32, uint64_t{}) / 16;
+  }
+  return out;
+}
+
 // Many kernels in one text: names are made different, and there is one head.
 class Assembly {
  public:
   explicit Assembly(int chip) : chip_(chip) {}
 
   void add(const GridCase& c, const GridSchedule& schedule) { add(to_string(c.kernel), to_string(schedule)); }
+  // A chain, whose code may have so many instructions.
+  void add_chain(const std::string& kernels, const std::string& schedules, size_t most) {
+    const std::string name = str_cat("k", kernels_, "_", jit::kGridChain);
+    budgets_[name] = most;
+    add(kernels, schedules);
+  }
   void add(const std::string& kernels, const std::string& schedules) {
     const std::string ptx = ptx_of(kernels, schedules, chip_);
     const size_t head = ptx.find(".address_size 64");
@@ -67,10 +97,11 @@ class Assembly {
     namespace fs = std::filesystem;
     const fs::path folder = fs::temp_directory_path() / ("lamina_grid_" + std::to_string(getpid()));
     fs::create_directories(folder);
-    const std::string source = (folder / "kernels.ptx").string(), log = (folder / "log").string();
+    const std::string source = (folder / "kernels.ptx").string(), log = (folder / "log").string(),
+                      cubin = (folder / "cubin").string();
     std::ofstream(source) << text_;
-    const std::string command = std::string(kPtxas) + " -v -arch=" + kChips[chip_] + " " + source +
-                                " -o /dev/null > " + log + " 2>&1";
+    const std::string command = std::string(kPtxas) + " -v -arch=" + kChips[chip_] + " " + source + " -o " +
+                                cubin + " > " + log + " 2>&1";
     const int status = std::system(command.c_str());
     std::stringstream said;
     said << std::ifstream(log).rdbuf();
@@ -90,15 +121,24 @@ class Assembly {
       if (name.find("lamina_") == std::string::npos) continue;
       ++entries;
       INFO(name << line);
-      CHECK(stores + loads <= kFewBytes);
+      CHECK(stores + loads <= (name.find(jit::kGridChain) == std::string::npos ? kFewBytes : 2 * kFewBytes));
     }
     CHECK(entries >= kernels_);
+    std::stringstream made;
+    made << std::ifstream(cubin, std::ios::binary).rdbuf();
+    for (const auto& [entry, count] : instructions_of(made.str())) {
+      const auto budget = budgets_.find(entry);
+      if (budget == budgets_.end()) continue;
+      INFO(entry);
+      CHECK(count <= budget->second);
+    }
     fs::remove_all(folder);
   }
 
  private:
   int chip_;
   size_t kernels_ = 0;
+  std::map<std::string, size_t> budgets_;  // by entry
   std::string text_;
 };
 
@@ -222,17 +262,42 @@ Cases sorts() {
 
 TEST_CASE("sorts are assembled without spills", "[.][assembler]") { check_all(sorts(), false); }
 
-TEST_CASE("chains that hold their rows are assembled without spills", "[.][assembler]") {
+namespace {
+
+// How many instructions a chain's code may have, with all that is done once for a row: for each element that
+// a thread of one of its kernels makes at a time so many as a device has time for while it reads and writes
+// one of f32. Where rows have ends that fill no vector, or are not held, there is code for more than one
+// case.
+size_t most_instructions(std::span<const jit::GridPart> chain) {
+  size_t elements = 0;
+  bool is_simple = jit::holds_rows(chain);
+  for (const jit::GridPart& part : chain) {
+    elements += size_t{part.schedule.lanes} * part.schedule.vectors;
+    is_simple &= part.schedule.exact;
+  }
+  return (is_simple ? 64 : 192) * elements;
+}
+
+}  // namespace
+
+TEST_CASE("chains of rows are assembled without spills, within a budget of instructions", "[.][assembler]") {
+  size_t held = 0, others = 0;
   std::vector<std::pair<std::string, std::string>> chains;
   for (const DType t : {DType::kBF16, DType::kF32, DType::kF64})
-    for (const int64_t length : {200, 512, 1024})
+    for (const int64_t length : {200, 512, 1024, 4096})
       for (auto& chain : row_chains(t, {64, length})) chains.push_back(std::move(chain));
   for (size_t chip = 0; chip < std::size(kChips); ++chip) {
     Assembly assembly(static_cast<int>(chip));
-    for (size_t i = chip; i < chains.size(); i += std::size(kChips))
-      assembly.add(chains[i].first, chains[i].second);
+    for (size_t i = chip; i < chains.size(); i += std::size(kChips)) {
+      const auto parts = jit::parse_grid_parts(chains[i].first, chains[i].second);
+      REQUIRE(parts.ok());
+      ++(jit::holds_rows(*parts) ? held : others);
+      assembly.add_chain(chains[i].first, chains[i].second, most_instructions(*parts));
+    }
     assembly.check();
   }
+  CHECK(held > 40);
+  CHECK(others > 0);
 }
 
 TEST_CASE("they are for every chip", "[.][assembler_full]") { check_all(sorts(), true); }
