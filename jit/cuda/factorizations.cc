@@ -1,6 +1,7 @@
 #include "jit/cuda/factorizations.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 
@@ -14,6 +15,11 @@ namespace {
 constexpr int64_t kMostMatrices = 64;
 
 }  // namespace
+
+int64_t Factorization::host_stride(const Choice& choice) {
+  constexpr size_t kAlignment = alignof(std::max_align_t);
+  return static_cast<int64_t>((choice.spaces.host_bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 int64_t Factorization::workspace_bytes() const {
   size_t bytes = 0;
@@ -32,7 +38,7 @@ std::string Factorization::describe() const {
 }
 
 SolverStatus Factorization::call(const Choice& choice, const Operands& at, bool last, void* workspace,
-                                 void* on_host, StreamHandle stream) const {
+                                 std::byte* on_host, StreamHandle stream) const {
   const FactorizationRow& row = row_of(form_.kind);
   const auto work = last ? row.finish : row.run;
   const SolverScope scope{*solver_, choice.device->handle, choice.device->parameters};
@@ -41,13 +47,13 @@ SolverStatus Factorization::call(const Choice& choice, const Operands& at, bool 
     const auto pointer = [&](Address begin, int64_t elements, hlo::DType type) {
       return reinterpret_cast<void*>((begin + i * elements * hlo::byte_size(type)).bits());
     };
-    status =
-        work(scope, form_,
-             {pointer(at.matrices, form_.matrix_elements, form_.compute),
-              pointer(at.values, form_.values_elements, form_.values_type),
-              pointer(at.left, form_.left_elements, form_.compute),
-              pointer(at.right, form_.right_elements, form_.compute),
-              static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace, on_host, choice.spaces});
+    status = work(scope, form_,
+                  {pointer(at.matrices, form_.matrix_elements, form_.compute),
+                   pointer(at.values, form_.values_elements, form_.values_type),
+                   pointer(at.left, form_.left_elements, form_.compute),
+                   pointer(at.right, form_.right_elements, form_.compute),
+                   static_cast<int*>(pointer(at.infos, 1, hlo::DType::kS32)), workspace,
+                   on_host + i * host_stride(choice), choice.spaces});
   }
   return status;
 }
@@ -58,8 +64,9 @@ absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at, bool l
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
   if (choice == choices_.end())
     return absl::InternalError("the factorization was planned without this device");
-  // The library may come back to it when the call has returned.
-  const auto on_host = std::make_shared<std::vector<std::byte>>(choice->spaces.host_bytes);
+  // The library may come back to it when the call has returned: each matrix has its own.
+  const auto on_host =
+      std::make_shared<std::vector<std::byte>>(static_cast<size_t>(form_.count * host_stride(*choice)));
   const absl::Status called = queue.call_library([&](StreamHandle stream) -> absl::Status {
     std::lock_guard lock(choice->device->mutex);
     const SolverStatus status = call(*choice, at, last, workspace_in(at.workspace, kSolverWorkspaceAlignment),

@@ -12,6 +12,7 @@
 #ifndef LAMINA_JIT_CUDA_FACTORIZATIONS_H_
 #define LAMINA_JIT_CUDA_FACTORIZATIONS_H_
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,7 +54,9 @@ class Factorization {
     Device* device;  // stays
     SolverSpaces spaces;
   };
-  SolverStatus call(const Choice& choice, const Operands& at, bool last, void* workspace, void* on_host,
+  // Of work space on the host, from one matrix to the next.
+  static int64_t host_stride(const Choice& choice);
+  SolverStatus call(const Choice& choice, const Operands& at, bool last, void* workspace, std::byte* on_host,
                     StreamHandle stream) const;
 
   const Solver* solver_ = nullptr;  // stays
