@@ -33,6 +33,11 @@ constexpr Plans kFourierColumns = {
     },
     [](const Type& operand, const Type&) { return plan_fourier_columns(kind, operand); }};
 
+template <FourierKind kind, int64_t rank>
+constexpr Plans kFourierOfMany = {
+    [](const Type& operand, const Type&) { return has_fourier_plan(kind, operand, rank); },
+    [](const Type& operand, const Type&) { return plan_fourier(kind, operand, rank); }};
+
 #define LAMINA_RUN(name) name<double>, name<Complex>
 constexpr Routine kRoutines[] = {
     {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr, lanes_cholesky,
@@ -98,6 +103,19 @@ constexpr Routine kRoutines[] = {
      &kFourier<FourierKind::kReal>},
     {"lamina.irfft", "C[h] -> R[n]", nullptr, nullptr, fourier_jvp, irfft_transpose, nullptr,
      &kFourier<FourierKind::kRealInverse>},
+    // Along several dimensions (hlo/passes).
+    {"lamina.fft2", "C[m,n] -> C[m,n]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kForward, 2>},
+    {"lamina.ifft2", "C[m,n] -> C[m,n]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kInverse, 2>},
+    {"lamina.rfft2", "R[m,n] -> C[m,h]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kReal, 2>},
+    {"lamina.fft3", "C[l,m,n] -> C[l,m,n]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kForward, 3>},
+    {"lamina.ifft3", "C[l,m,n] -> C[l,m,n]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kInverse, 3>},
+    {"lamina.rfft3", "R[l,m,n] -> C[l,m,h]", nullptr, nullptr, nullptr, nullptr, nullptr,
+     &kFourierOfMany<FourierKind::kReal, 3>},
 };
 #undef LAMINA_RUN
 
@@ -182,7 +200,7 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
     }
   }
   if (b.sizes.contains('m')) b.sizes['k'] = std::min(b.sizes['m'], b.sizes['n']);
-  if (r.signature.find("[h]") != std::string_view::npos && b.sizes.contains('n')) {
+  if (r.signature.find("h]") != std::string_view::npos && b.sizes.contains('n')) {
     if (b.sizes['n'] % 2 != 0) return misfit(r, operands, "lines must have an even length");
     b.sizes['h'] = b.sizes['n'] / 2 + 1;
   }

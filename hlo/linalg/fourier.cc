@@ -566,4 +566,36 @@ PlannedRoutine plan_fourier_columns(FourierKind kind, const Type& type) {
                                               : fourier::plan_columns<double>(kind, n, columns, matrices);
 }
 
+bool has_fourier_plan(FourierKind kind, const Type& type, int64_t rank) {
+  const std::span<const int64_t> lengths = std::span(type.dims).last(static_cast<size_t>(rank));
+  return has_fourier_plan(kind, lengths.back()) &&
+         std::ranges::all_of(lengths.first(lengths.size() - 1),
+                             [](int64_t n) { return has_fourier_plan(FourierKind::kForward, n); });
+}
+
+PlannedRoutine plan_fourier(FourierKind kind, const Type& type, int64_t rank) {
+  const bool is_real = kind == FourierKind::kReal;
+  Dims dims = type.dims;
+  if (is_real) dims.back() = dims.back() / 2 + 1;
+  const DType number = part_type(type.dtype) == DType::kF32 ? DType::kC64 : DType::kC128;
+  std::vector<PlannedRoutine> turns{plan_fourier(kind, type)};
+  const size_t last = dims.size() - 1;
+  for (size_t d = last; d-- > dims.size() - static_cast<size_t>(rank);) {
+    Dims matrices(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+    matrices.push_back(hlo::product(std::span(dims).subspan(d + 1)));
+    turns.push_back(
+        plan_fourier_columns(is_real ? FourierKind::kForward : kind, *array_type_or_die(number, matrices)));
+  }
+  const int64_t bytes = array_type_or_die(number, dims)->bytes();
+  return [turns = std::move(turns), bytes](const void* in, void* out, const EachMatrix& each) {
+    std::vector<std::byte> between(static_cast<size_t>(bytes));
+    // By turns to the one and to the other, so that the last ends in the result.
+    for (size_t t = 0; t < turns.size(); ++t) {
+      void* const to = (turns.size() - t) % 2 == 1 ? out : between.data();
+      turns[t](in, to, each);
+      in = to;
+    }
+  };
+}
+
 }  // namespace lamina::hlo::linalg

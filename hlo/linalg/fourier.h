@@ -34,6 +34,9 @@ bool has_fourier_plan(FourierKind kind, int64_t n);
 PlannedRoutine plan_fourier(FourierKind kind, const Type& type);
 // Along the last dimension but one, of complex numbers.
 PlannedRoutine plan_fourier_columns(FourierKind kind, const Type& type);
+// Along the last `rank` dimensions, 2 or 3, the last one first; no kRealInverse.
+bool has_fourier_plan(FourierKind kind, const Type& type, int64_t rank);
+PlannedRoutine plan_fourier(FourierKind kind, const Type& type, int64_t rank);
 
 }  // namespace lamina::hlo::linalg
 

@@ -26,6 +26,8 @@ constexpr Pass kPasses[] = {
     {"routines", "matrix routines that do by one call what was asked for by two: factor and solve",
      join_routines},
     {"simplify", "all of the above until nothing changes", simplify},
+    {"transforms", "Fourier transforms along several dimensions by one call, in any order of these",
+     join_transforms},
 };
 
 // The order in which `simplify` runs the others, but for the one that ends it. Transposes that do not change

@@ -48,6 +48,9 @@ absl::StatusOr<ComputationPtr> turn_factors(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> join_routines(const ComputationPtr& computation);
 // All of them, in turn, until nothing changes.
 absl::StatusOr<ComputationPtr> simplify(const ComputationPtr& computation);
+// For devices where that is quicker: the order of dimensions, and so the bits, are no longer what was asked
+// for.
+absl::StatusOr<ComputationPtr> join_transforms(const ComputationPtr& computation);
 
 }  // namespace lamina::hlo
 

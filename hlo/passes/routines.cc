@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "hlo/graph_copy.h"
 #include "hlo/linalg/calls.h"
@@ -56,6 +58,7 @@ Value whose_mean(const Node& cholesky) {
 struct Joined {
   std::string_view routine;
   Values operands;
+  Dims dims = {};  // of the first operand, and so of the result, if they are others
 };
 
 using Uses = HashMap<const Node*, int>;
@@ -68,21 +71,88 @@ std::optional<Joined> joined(const Node& n, const Uses& uses) {
   return std::nullopt;
 }
 
+// A transform along one dimension, of an array as it lies in memory: neighbours of a line are `step` apart.
+struct LineTransform {
+  enum class Kind : uint8_t { kForward, kInverse, kReal } kind;
+  int64_t length, step;
+};
+std::optional<LineTransform> line_transform_of(const Node& n) {
+  using Kind = LineTransform::Kind;
+  const Dims* const dims = n.op() == Op::custom_call ? &n.operand_type(0)->dims : nullptr;
+  if (!dims || n.type()->num_elements == 0) return std::nullopt;
+  for (const auto& [name, kind] : {std::pair{"lamina.fft", Kind::kForward},
+                                   {"lamina.ifft", Kind::kInverse},
+                                   {"lamina.rfft", Kind::kReal}})
+    if (calls(n, name)) return LineTransform{kind, dims->back(), 1};
+  for (const auto& [name, kind] :
+       {std::pair{"lamina.fft_columns", Kind::kForward}, {"lamina.ifft_columns", Kind::kInverse}})
+    if (calls(n, name)) return LineTransform{kind, (*dims)[dims->size() - 2], dims->back()};
+  return std::nullopt;
+}
+
+constexpr std::string_view kTransforms[3][2] = {
+    {"lamina.fft2", "lamina.fft3"}, {"lamina.ifft2", "lamina.ifft3"}, {"lamina.rfft2", "lamina.rfft3"}};
+
+// Those that end with a node, of the same direction, along dimensions that follow each other up to the last.
+std::optional<Joined> joined_transforms(const Node& last, const Uses& uses) {
+  constexpr size_t kMost = 3;
+  using Kind = LineTransform::Kind;
+  std::vector<LineTransform> found;  // the last one first
+  std::optional<Joined> out;
+  const Node* at = &last;
+  while (found.size() < kMost) {
+    const std::optional<LineTransform> next = line_transform_of(*at);
+    if (!next || at->numerics() != last.numerics()) break;
+    const Kind direction = found.empty() ? next->kind : found[0].kind;
+    if (next->kind != direction && !(next->kind == Kind::kReal && direction == Kind::kForward)) break;
+    found.push_back(*next);
+    const Value operand = at->operand_value(0);
+    std::vector<LineTransform> inner_first = found;
+    std::ranges::sort(inner_first, {}, &LineTransform::step);
+    const bool is_real = next->kind == Kind::kReal;
+    int64_t step = 1;
+    Dims lengths;
+    for (const LineTransform& t : inner_first) {
+      if (t.step != step) break;
+      const bool halves = is_real && lengths.empty();
+      step *= halves ? t.length / 2 + 1 : t.length;
+      lengths.insert(lengths.begin(), t.length);
+    }
+    if (found.size() > 1 && lengths.size() == found.size()) {
+      lengths.insert(lengths.begin(), operand.type()->num_elements / product(lengths));
+      out = Joined{kTransforms[static_cast<size_t>(next->kind)][found.size() - 2], {operand}, lengths};
+    }
+    if (is_real) break;
+    at = operand.node();
+    while (at->op() == Op::reshape && uses.at(at) == 1) at = at->operand(0).node();
+    if (uses.at(at) != 1) break;
+  }
+  return out;
+}
+
+using Join = std::optional<Joined> (*)(const Node& n, const Uses& uses);
+
 // Null where nothing changes.
-absl::StatusOr<ComputationPtr> with_joined_calls(const Computation& c, const Remade& remade) {
+absl::StatusOr<ComputationPtr> with_joined_calls(const Computation& c, const Remade& remade, Join join) {
   Uses uses;
   for (const Value& r : c.roots()) ++uses[r.node()];
   for (const Node* n : c.nodes())
     for (Operand o : n->operands()) ++uses[o.node()];
   const auto changes = [&](const Node* n) {
-    return with_remade(n->attrs(), remade) != &n->attrs() || joined(*n, uses);
+    return with_remade(n->attrs(), remade) != &n->attrs() || join(*n, uses);
   };
   if (std::ranges::none_of(c.nodes(), changes)) return ComputationPtr();
   Builder b;
   GraphCopy copy(c.parameters(), c.parameters());
   const bool made = copy.extend(b, c.nodes(), [&](const Node& n, std::span<const Value> operands) {
     NodeScope scope(n);
-    if (const auto one = joined(n, uses)) return linalg::call(b, one->routine, copy(one->operands));
+    if (const auto one = join(n, uses)) {
+      Values given = copy(one->operands);
+      if (!one->dims.empty()) given[0] = b.reshape(given[0], one->dims);
+      Values out = linalg::call(b, one->routine, given);
+      if (!one->dims.empty() && b.ok()) out[0] = b.reshape(out[0], n.type()->dims);
+      return out;
+    }
     const Attrs* const attrs = with_remade(n.attrs(), remade);
     return attrs != &n.attrs() ? b.make_multi(n.op(), operands, attrs) : results_of(b, n, operands);
   });
@@ -90,13 +160,20 @@ absl::StatusOr<ComputationPtr> with_joined_calls(const Computation& c, const Rem
   return Computation::make(c.parameters(), copy(c.roots()));
 }
 
-}  // namespace
-
-absl::StatusOr<ComputationPtr> join_routines(const ComputationPtr& computation) {
+absl::StatusOr<ComputationPtr> join_calls(const ComputationPtr& computation, Join join) {
   GraphLock lock;
   Remade remade;
   return rewrite_inside_out(computation, &remade,
-                            [&](const Computation& c) { return with_joined_calls(c, remade); });
+                            [&](const Computation& c) { return with_joined_calls(c, remade, join); });
+}
+
+}  // namespace
+
+absl::StatusOr<ComputationPtr> join_routines(const ComputationPtr& computation) {
+  return join_calls(computation, joined);
+}
+absl::StatusOr<ComputationPtr> join_transforms(const ComputationPtr& computation) {
+  return join_calls(computation, joined_transforms);
 }
 
 }  // namespace lamina::hlo

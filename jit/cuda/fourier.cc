@@ -17,6 +17,7 @@ struct NamedTransform {
   std::string_view target;  // of the call
   TransformKind kind;
   bool is_inverse, of_columns;
+  size_t rank = 1;
 };
 constexpr NamedTransform kNamedTransforms[] = {
     {"lamina.fft", TransformKind::kComplex, false, false},
@@ -25,6 +26,12 @@ constexpr NamedTransform kNamedTransforms[] = {
     {"lamina.ifft_columns", TransformKind::kComplex, true, true},
     {"lamina.rfft", TransformKind::kFromReal, false, false},
     {"lamina.irfft", TransformKind::kToReal, true, false},
+    {"lamina.fft2", TransformKind::kComplex, false, false, 2},
+    {"lamina.ifft2", TransformKind::kComplex, true, false, 2},
+    {"lamina.rfft2", TransformKind::kFromReal, false, false, 2},
+    {"lamina.fft3", TransformKind::kComplex, false, false, 3},
+    {"lamina.ifft3", TransformKind::kComplex, true, false, 3},
+    {"lamina.rfft3", TransformKind::kFromReal, false, false, 3},
 };
 
 // Columns of more matrices are turned.
@@ -45,8 +52,8 @@ FftType type_of(const TransformForm& form) {
 
 // Both plan the same; the direction comes with the call.
 bool is_one_plan(const TransformForm& a, const TransformForm& b) {
-  return type_of(a) == type_of(b) && a.length == b.length && a.step == b.step && a.distances == b.distances &&
-         a.lines == b.lines;
+  return type_of(a) == type_of(b) && a.length == b.length && a.outer == b.outer && a.step == b.step &&
+         a.distances == b.distances && a.lines == b.lines;
 }
 
 }  // namespace
@@ -64,10 +71,17 @@ std::optional<TransformForm> transform_form(const hlo::Node& node) {
                      .is_inverse = named->is_inverse,
                      .part = hlo::part_type(node.type()->dtype),
                      .length = numbers.back(),
+                     .outer = {},
                      .step = 1,
                      .distances = {from.back(), to.back()},
                      .lines = numbers.back() == 0 ? 0 : elements / numbers.back(),
                      .calls = 1};
+  if (named->rank > 1) {
+    form.outer.assign(from.end() - static_cast<std::ptrdiff_t>(named->rank), from.end() - 1);
+    const int64_t lines = hlo::product(form.outer);
+    for (int64_t& distance : form.distances) distance *= lines;
+    form.lines = lines == 0 ? 0 : form.lines / lines;
+  }
   if (!named->of_columns) return form;
   const int64_t columns = from.back();
   form.length = from[from.size() - 2];
@@ -111,11 +125,15 @@ struct Transform::Plan {
     if (const FftStatus status = fft.create(&made); status != FftStatus::kSuccess) return status;
     handle = made;
     if (const FftStatus status = fft.set_takes_memory(made, 0); status != FftStatus::kSuccess) return status;
-    long long length = form.length, from_length = form.length, to_length = form.length;
-    if (form.kind == TransformKind::kFromReal) to_length = form.distances[1];
-    if (form.kind == TransformKind::kToReal) from_length = form.distances[0];
-    return fft.make_plan(made, 1, &length, &from_length, form.step, form.distances[0], &to_length, form.step,
-                         form.distances[1], type_of(form), form.lines, &workspace_bytes);
+    std::vector<long long> lengths(form.outer.begin(), form.outer.end());
+    const long long lines = hlo::product(form.outer);
+    lengths.push_back(form.length);
+    std::vector<long long> from_lengths = lengths, to_lengths = lengths;
+    if (form.kind == TransformKind::kFromReal) to_lengths.back() = form.distances[1] / lines;
+    if (form.kind == TransformKind::kToReal) from_lengths.back() = form.distances[0];
+    return fft.make_plan(made, static_cast<int>(lengths.size()), lengths.data(), from_lengths.data(),
+                         form.step, form.distances[0], to_lengths.data(), form.step, form.distances[1],
+                         type_of(form), form.lines, &workspace_bytes);
   }
   FftStatus run(void* from, void* to, int direction) const {
     switch (type_of(form)) {
@@ -154,8 +172,14 @@ std::string Transform::describe() const {
                            : form_.kind == TransformKind::kToReal ? "irfft"
                            : form_.is_inverse                     ? "ifft"
                                                                   : "fft";
-  std::string out = str_cat(name, " by cuFFT ", fft_->version_text(), " in ", hlo::info(form_.part).name,
-                            ", ", form_.lines, form_.step > 1 ? " columns of " : " lines of ", form_.length);
+  const std::string dimensions = form_.outer.empty() ? "" : str_cat(form_.outer.size() + 1);
+  std::string out = str_cat(name, dimensions, " by cuFFT ", fft_->version_text(), " in ",
+                            hlo::info(form_.part).name, ", ", form_.lines,
+                            form_.step > 1        ? " columns of "
+                            : form_.outer.empty() ? " lines of "
+                                                  : " arrays of ");
+  for (int64_t n : form_.outer) str_append(&out, n, " x ");
+  str_append(&out, form_.length);
   if (form_.calls > 1) str_append(&out, ", ", form_.calls, " calls");
   if (form_.turned) out += ", of a turned copy";
   if (const int64_t bytes = workspace_bytes(); bytes > 0) str_append(&out, ", ", bytes, " bytes beside");
@@ -199,6 +223,11 @@ void Fourier::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_versi
 const absl::StatusOr<Fft>& Fourier::opened_locked() {
   if (!opened_) opened_ = new absl::StatusOr<Fft>(load_fft(driver_version_));
   return *opened_;
+}
+
+bool Fourier::is_there() {
+  std::lock_guard lock(mutex_);
+  return opened_locked().ok();
 }
 
 std::string Fourier::library() {

@@ -4,9 +4,10 @@
 // library and one kind of device the bits of a transform depend on types and shape alone. They need not be
 // the CPU's. Work space comes with each call. Any thread may call anything.
 //
-// The library transforms lines, and columns by strides. It divides nothing by the length, and writes over the
-// numbers that it makes real ones of: kernels beside the call see to both (jit/cuda/library_step.h). Columns
-// of many matrices, each of which would be a call, are turned to lines before.
+// The library transforms lines, columns by strides, and arrays of two or three dimensions that lie densely.
+// It divides nothing by the length, and writes over the numbers that it makes real ones of: kernels beside
+// the call see to both (jit/cuda/library_step.h). Columns of many matrices, each of which would be a call,
+// are turned to lines before.
 #ifndef LAMINA_JIT_CUDA_FOURIER_H_
 #define LAMINA_JIT_CUDA_FOURIER_H_
 
@@ -34,13 +35,16 @@ struct TransformForm {
   bool is_inverse;
   hlo::DType part;  // f32 or f64
   int64_t length;
+  hlo::Dims outer;  // lengths of further dimensions of what is transformed at once, whose last one has lines
   // Between neighbours of a line, and between neighbouring lines, of the operand and of the result.
   int64_t step;
   std::array<int64_t, 2> distances;
-  int64_t lines;  // of a call
+  int64_t lines;  // of a call, or arrays of several dimensions
   int64_t calls;  // over parts of the arrays, one behind the other
   // The order of dimensions in which the operand is copied before, and the result made in.
   std::optional<hlo::Dims> turned = std::nullopt;
+
+  int64_t numbers() const { return length * hlo::product(outer); }  // of what is transformed at once
 };
 // None for a node that is no such transform.
 std::optional<TransformForm> transform_form(const hlo::Node& node);
@@ -74,6 +78,7 @@ class Fourier {
   void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where there is nothing to transform, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const Transform>> plan(const hlo::Node& node);
+  bool is_there();
   // What transforms, in words.
   std::string library();
   // That are alive, of all devices.

@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_fourier_step(Fourier& fourier, CudaKe
     else
       step->add(*std::move(kernel), std::move(arrays));
   };
-  const double factor = form.is_inverse ? 1 / static_cast<double>(form.length) : 1;
+  const double factor = form.is_inverse ? 1 / static_cast<double>(form.numbers()) : 1;
   const int space = step->add_memory((*transform)->workspace_bytes());
   step->set_description(str_cat((*transform)->describe(), ", ", hlo::to_string(*from)));
   int in = step->operand(0), out = step->result(0);

@@ -4,6 +4,7 @@
 
 #include "cluster/repeat.h"
 #include "hlo/attributes.h"
+#include "hlo/passes/pass.h"
 #include "hlo/strings.h"
 #include "jit/cuda/chain.h"
 #include "jit/cuda/factorization_step.h"
@@ -30,6 +31,13 @@ bool is_long_running_scan(const hlo::Node& loop) {
 }
 
 }  // namespace
+
+absl::StatusOr<hlo::ComputationPtr> CudaTarget::prepared(const hlo::ComputationPtr& program) const {
+  absl::StatusOr<hlo::ComputationPtr> joined = hlo::join_transforms(program);
+  // In this order: only a program with such transforms opens the library.
+  if (!joined.ok() || *joined == program || fourier_.is_there()) return joined;
+  return program;
+}
 
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPlan& plan,
                                                         const cluster::Group& group,

@@ -43,6 +43,7 @@ class CudaTarget final : public Target {
   const cluster::Costs& costs() const override { return costs_; }
   // Of programs compiled from now on, while nobody else compiles: for tests.
   void set_costs(const cluster::Costs& costs) { costs_ = costs; }
+  absl::StatusOr<hlo::ComputationPtr> prepared(const hlo::ComputationPtr& program) const override;
   absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan, const cluster::Group& group,
                                               const SlotOf& slot_of) const override;
   std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,

@@ -267,6 +267,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Device& de
   absl::StatusOr<ComputationPtr> flat = flatten_program(program);
   if (!flat.ok()) return flat.status();
   absl::StatusOr<ComputationPtr> simple = hlo::simplify(*flat);
+  if (simple.ok()) simple = device.target().prepared(*simple);
   if (!simple.ok()) return simple.status();
   return of_simplified(device, *std::move(simple));
 }

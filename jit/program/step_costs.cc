@@ -104,7 +104,11 @@ Work routine_work(const Node& n, std::string_view name) {
   const int64_t columns = a.dims.back(), rows = a.rank() > 1 ? a.dims[a.rank() - 2] : 1;
   const int64_t batch = a.num_elements / (rows * columns);
   if (name.find("fft") != std::string_view::npos) {
-    const auto length = static_cast<double>(name.ends_with("_columns") ? rows : columns);
+    const int64_t planes = name.ends_with('3') ? a.dims[a.rank() - 3] : 1;
+    const auto length =
+        static_cast<double>(name.ends_with("_columns")                   ? rows
+                            : name.ends_with('2') || name.ends_with('3') ? planes * rows * columns
+                                                                         : columns);
     const double one = (hlo::is_complex(a.dtype) ? 5 : 2.5) * std::log2(std::max(length, 2.0));
     const auto flops = static_cast<int64_t>(std::llround(one * static_cast<double>(a.num_elements)));
     return {flops, flops, hlo::part_type(a.dtype) == DType::kF64 ? flops : 0};

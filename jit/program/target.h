@@ -27,6 +27,10 @@ struct KernelCode {
 class Target {
  public:
   virtual const cluster::Costs& costs() const = 0;
+  // The program as it is best computed here.
+  virtual absl::StatusOr<hlo::ComputationPtr> prepared(const hlo::ComputationPtr& program) const {
+    return program;
+  }
   // The step of a group that is no alias; null for what is left to the program: loops and branches
   // (jit/program/control.h), and what the host does (jit/program/host_call.h).
   virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan,

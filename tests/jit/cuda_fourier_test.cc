@@ -1,5 +1,6 @@
 // Fourier transforms by cuFFT on CUDA devices, against sums of their definition. What the stand-in refuses,
 // and in what order things may run, is that of the library.
+#include <array>
 #include <complex>
 #include <cstdlib>
 #include <numbers>
@@ -206,6 +207,119 @@ TEST_CASE("transforms of columns are calls with strides, of many matrices those 
     CHECK(has(steps, "40 lines of 12, "));
     CHECK_FALSE(has(steps, "turned"));
   }
+}
+
+TEST_CASE("transforms along several dimensions are one call", "[cuda][cuda_fourier]") {
+  const CleanStandin clean;
+  struct Many {
+    std::string kind;
+    Dims dims;
+    std::vector<int64_t> axes;  // in this order
+    std::string steps;
+  };
+  const std::vector<Many> all{
+      {"FFT", {6, 10}, {0, 1}, "fft2 by cuFFT 11.2.3 in f64, 1 arrays of 6 x 10, "},
+      {"FFT", {20, 6, 10}, {2, 1}, "fft2 by cuFFT 11.2.3 in f64, 20 arrays of 6 x 10, "},
+      {"IFFT", {20, 6, 10}, {1, 2}, "ifft2 by cuFFT 11.2.3 in f64, 20 arrays of 6 x 10, "},
+      {"RFFT", {3, 6, 10}, {2, 1}, "rfft2 by cuFFT 11.2.3 in f64, 3 arrays of 6 x 10, "},
+      {"FFT", {2, 4, 6, 10}, {1, 2, 3}, "fft3 by cuFFT 11.2.3 in f64, 2 arrays of 4 x 6 x 10, "},
+      {"IFFT", {2, 4, 6, 10}, {3, 1, 2}, "ifft3 by cuFFT 11.2.3 in f64, 2 arrays of 4 x 6 x 10, "},
+      {"RFFT", {2, 4, 6, 10}, {3, 2, 1}, "rfft3 by cuFFT 11.2.3 in f64, 2 arrays of 4 x 6 x 10, "},
+      // Of four dimensions the last three.
+      {"FFT", {2, 4, 6, 10}, {3, 2, 1, 0}, "fft3 by cuFFT 11.2.3 in f64, 2 arrays of 4 x 6 x 10, "}};
+  for (const Many& many : all) {
+    Dims operand = many.dims, before = many.dims;
+    const Type* const type = array_type_or_die(many.kind == "RFFT" ? DType::kF64 : DType::kC128, operand);
+    const auto kind_at = [&](size_t i) { return many.kind == "RFFT" && i > 0 ? "FFT" : many.kind; };
+    const ComputationPtr program = *record_region(std::array{type}, [&](Builder& b, auto x) {
+      Value y = x[0];
+      for (size_t i = 0; i < many.axes.size(); ++i)
+        y = linalg::fft_along(b, y, kind_at(i), many.dims[static_cast<size_t>(many.axes[i])], many.axes[i]);
+      return Values{y, b.negate(x[0])};
+    });
+    const LiteralPtr x = random_literal(type);
+    std::vector<Number> want = numbers_of(type, x->data());
+    double size = 1;
+    for (size_t i = 0; i < many.axes.size(); ++i) {
+      const Case c{kind_at(i), DType::kF64, before, many.axes[i]};
+      want = transformed(c, want);
+      if (c.kind != "IFFT") size *= std::sqrt(static_cast<double>(c.length()));
+      if (c.kind == "RFFT") before.back() = before.back() / 2 + 1;
+    }
+    const auto executable = compiled(program);
+    INFO(executable->describe());
+    CHECK(has(executable->describe(), many.steps));
+    CHECK_FALSE(has(executable->describe(), "turned"));
+    const size_t first = executable->describe().find("cuFFT");
+    CHECK((executable->describe().find("cuFFT", first + 1) == std::string::npos) == (many.axes.size() < 4));
+    for (const bool giving_up : {false, true}) {
+      const auto got = run(*executable, x, giving_up);
+      INFO(got.status());
+      REQUIRE(got.ok());
+      const std::vector<Number> found = numbers_of(program->result_types()[0], (*got)[0].data());
+      REQUIRE(found.size() == want.size());
+      double worst = 0;
+      for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::abs(found[i] - want[i]));
+      CHECK(worst <= 16 * 0x1p-52 * size);
+    }
+  }
+  CHECK(standin_violations() == kNone);
+}
+
+TEST_CASE("transforms that are not of one array stay calls of their own", "[cuda][cuda_fourier]") {
+  const CleanStandin clean;
+  const Type* const type = array_type_or_die(DType::kC128, Dims{4, 6, 10});
+  const auto steps = [&](auto record) {
+    const auto executable = compiled(
+        *record_region(std::array{type}, [&](Builder& b, auto x) { return Values{record(b, x[0])}; }));
+    CHECK(run(*executable, random_literal(type)).ok());
+    return executable->describe();
+  };
+  const auto along = [](Builder& b, const Value& x, const char* kind, int64_t d) {
+    return linalg::fft_along(b, x, kind, x.dims()[static_cast<size_t>(d)], d);
+  };
+  // There and back, with a dimension between, and of what somebody else reads as well.
+  for (const std::string& found :
+       {steps([&](Builder&b, const Value&x) { return along(b, along(b, x, "FFT", 2), "IFFT", 1); }),
+        steps([&](Builder&b, const Value&x) { return along(b, along(b, x, "FFT", 2), "FFT", 0); }),
+        steps([&](Builder&b, const Value&x) {
+          const Value y = along(b, x, "FFT", 2);
+          return b.add(along(b, y, "FFT", 1), y);
+        })}) {
+    INFO(found);
+    CHECK(has(found, "fft by cuFFT"));
+    CHECK_FALSE((has(found, "fft2 by") || has(found, "fft3 by")));
+  }
+  CHECK(standin_violations() == kNone);
+}
+
+TEST_CASE("without a plan of several dimensions the host has the same bits as with several calls",
+          "[cuda][cuda_fourier]") {
+  const CleanStandin clean;
+  for (const std::string kind : {"FFT", "IFFT", "RFFT"})
+    for (const int64_t rank : {2, 3}) {
+      const Type* const type =
+          array_type_or_die(kind == "RFFT" ? DType::kF32 : DType::kC64, Dims{2, 4, 6, 8 + 2 * rank});
+      const ComputationPtr program = *record_region(std::array{type}, [&](Builder& b, auto x) {
+        Value y = x[0];
+        for (int64_t d = 4; d-- > 4 - rank;)
+          y = linalg::fft_along(b, y, kind == "RFFT" && d < 3 ? "FFT" : kind,
+                                x[0].dims()[static_cast<size_t>(d)], d);
+        return Values{y};
+      });
+      const std::vector<LiteralPtr> arguments{random_literal(type)};
+      const auto want = evaluate(*program, arguments);
+      REQUIRE(want.ok());
+      standin()->fail(kStandinPlan, 0, static_cast<int>(jit::cuda::FftStatus::kInternalError));
+      const auto executable = compiled(program);
+      INFO(executable->describe());
+      CHECK(
+          has(executable->describe(), "on the host: no form for it on CUDA, without cuFFT: it has no plan"));
+      const auto got = run(*executable, arguments[0]);
+      REQUIRE(got.ok());
+      CHECK(same_bits(*(*want)[0], (*got)[0].data()));
+    }
+  CHECK(standin_violations() == kNone);
 }
 
 TEST_CASE("lengths with large prime factors are transforms of longer lines", "[cuda][cuda_fourier]") {

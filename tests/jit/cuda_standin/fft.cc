@@ -36,30 +36,32 @@ using Access = standins::FakeQueues::Access;
 
 constexpr unsigned char kLost = 0xd7;
 
-// Where elements of one side lie.
+// Where elements of one side lie: arrays of so many rows, `pitch` apart.
 struct Side {
-  int64_t length = 0, step = 0, distance = 0, width = 0;
+  int64_t length = 0, step = 0, distance = 0, width = 0, rows = 1, pitch = 0;
 
-  int64_t bytes(int64_t lines) const { return ((lines - 1) * distance + (length - 1) * step + 1) * width; }
+  int64_t last() const { return ((rows - 1) * pitch + length - 1) * step; }
+  int64_t bytes(int64_t arrays) const { return ((arrays - 1) * distance + last() + 1) * width; }
   // One behind the other, line after line.
-  std::vector<std::byte> gathered(const std::byte* from, int64_t lines) const {
-    std::vector<std::byte> out(static_cast<size_t>(lines * length * width));
-    each(lines, [&](int64_t dense, int64_t at) {
+  std::vector<std::byte> gathered(const std::byte* from, int64_t arrays) const {
+    std::vector<std::byte> out(static_cast<size_t>(arrays * rows * length * width));
+    each(arrays, [&](int64_t dense, int64_t at) {
       std::memcpy(&out[static_cast<size_t>(dense)], from + at, static_cast<size_t>(width));
     });
     return out;
   }
-  void scatter(const std::vector<std::byte>& from, std::byte* to, int64_t lines) const {
-    each(lines, [&](int64_t dense, int64_t at) {
+  void scatter(const std::vector<std::byte>& from, std::byte* to, int64_t arrays) const {
+    each(arrays, [&](int64_t dense, int64_t at) {
       std::memcpy(to + at, &from[static_cast<size_t>(dense)], static_cast<size_t>(width));
     });
   }
 
  private:
   template <typename F>
-  void each(int64_t lines, F f) const {
-    for (int64_t l = 0; l < lines; ++l)
-      for (int64_t i = 0; i < length; ++i) f((l * length + i) * width, (l * distance + i * step) * width);
+  void each(int64_t arrays, F f) const {
+    for (int64_t l = 0; l < arrays * rows; ++l)
+      for (int64_t i = 0; i < length; ++i)
+        f((l * length + i) * width, (l / rows * distance + (l % rows * pitch + i) * step) * width);
   }
 };
 
@@ -69,6 +71,7 @@ struct Plan {
   StreamHandle stream = nullptr;
   void* workspace = nullptr;
   FftType type{};
+  hlo::Dims outer;  // lengths of all dimensions but the last
   int64_t length = 0, lines = 0, workspace_bytes = 0;
   Side from, to;
   std::atomic<bool> is_used{false}, is_gone{false};
@@ -123,12 +126,20 @@ std::vector<std::byte> transformed(const Plan& p, int direction, std::vector<std
   if (is_inverse) conjugate<X>(in);
   const DType part = p.is_f64() ? DType::kF64 : DType::kF32;
   const DType number = p.is_f64() ? DType::kC128 : DType::kC64;
-  const hlo::Type* const type =
-      hlo::array_type_or_die(kind == FourierKind::kForward ? number : part, hlo::Dims{p.lines, p.length});
-  std::vector<std::byte> out(static_cast<size_t>(p.lines * p.to.length * p.to.width));
-  hlo::linalg::plan_fourier(kind, *type)(in.data(), out.data(), [](int64_t count, const auto& one) {
+  const hlo::Type* const type = hlo::array_type_or_die(kind == FourierKind::kForward ? number : part,
+                                                       hlo::Dims{p.lines * p.from.rows, p.length});
+  std::vector<std::byte> out(static_cast<size_t>(p.lines * p.to.rows * p.to.length * p.to.width));
+  const hlo::linalg::EachMatrix in_turn = [](int64_t count, const auto& one) {
     for (int64_t i = 0; i < count; ++i) one(i);
-  });
+  };
+  hlo::linalg::plan_fourier(kind, *type)(in.data(), out.data(), in_turn);
+  int64_t step = p.to.length;
+  for (size_t d = p.outer.size(); d-- > 0; step *= p.outer[d]) {
+    const hlo::Type* const columns = hlo::array_type_or_die(
+        number, hlo::Dims{p.lines * p.to.rows * p.to.length / (p.outer[d] * step), p.outer[d], step});
+    in = out;
+    hlo::linalg::plan_fourier_columns(FourierKind::kForward, *columns)(in.data(), out.data(), in_turn);
+  }
   if (is_inverse) conjugate<X>(out);
   if (p.is_to_real()) each_number<X>(out, [&](X& x, int64_t) { x *= static_cast<X>(p.length); });
   return out;
@@ -236,9 +247,10 @@ FftStatus cufftMakePlanMany64(FftHandle handle, int rank, long long* lengths, lo
   if (plan->takes_memory) standins::violation("a plan of cuFFT that takes memory of its own");
   // Without them the library does not look at steps and distances.
   if (!from_lengths || !to_lengths) standins::violation("a plan of cuFFT whose lines lie anywhere");
-  if (rank != 1 || !workspace_bytes) return FftStatus::kInvalidValue;
-  const long long n = lengths[0];
-  if (n < 1 || count < 1) return FftStatus::kInvalidSize;
+  if (rank < 1 || rank > 3 || !workspace_bytes) return FftStatus::kInvalidValue;
+  const long long n = lengths[rank - 1];
+  if (std::any_of(lengths, lengths + rank, [](long long l) { return l < 1; }) || count < 1)
+    return FftStatus::kInvalidSize;
   if (from_step < 1 || from_distance < 1 || to_step < 1 || to_distance < 1) return FftStatus::kInvalidValue;
   plan->type = type;
   plan->length = n;
@@ -248,15 +260,26 @@ FftStatus cufftMakePlanMany64(FftHandle handle, int rank, long long* lengths, lo
                 plan->is_from_real() ? width : 2 * width};
   plan->to = {plan->is_from_real() ? n / 2 + 1 : n, to_step, to_distance,
               plan->is_to_real() ? width : 2 * width};
+  plan->outer.assign(lengths, lengths + rank - 1);
+  for (auto [side, given] : {std::pair{&plan->from, from_lengths}, std::pair{&plan->to, to_lengths}}) {
+    side->rows = hlo::product(plan->outer);
+    side->pitch = given && rank > 1 ? given[rank - 1] : side->length;
+    if (side->pitch < side->length) return FftStatus::kInvalidValue;
+    // What the library does then is of no use here.
+    if (given && rank > 2 && given[1] != lengths[1])
+      standins::violation("a plan of cuFFT of planes that do not lie densely");
+  }
+  // Of spectra that are those of no real array it makes one thing or another.
+  if (rank > 1 && plan->is_to_real()) standins::violation("a plan of cuFFT to real arrays of dimensions");
   // Lines beside each other, or one behind the other.
   const Side& to = plan->to;
-  const bool are_apart = to.step >= count * to.distance || to.distance >= (to.length - 1) * to.step + 1;
+  const bool are_apart = to.step >= count * to.distance || to.distance >= to.last() + 1;
   if (count > 1 && !are_apart) return FftStatus::kInvalidValue;
   const auto kind = plan->is_from_real() ? FourierKind::kReal
                     : plan->is_to_real() ? FourierKind::kRealInverse
                                          : FourierKind::kForward;
   if (!hlo::linalg::has_fourier_plan(kind, n)) return FftStatus::kNotSupported;
-  plan->workspace_bytes = (n & (n - 1)) == 0 ? 0 : n * count * 2 * width;
+  plan->workspace_bytes = (n & (n - 1)) == 0 ? 0 : n * plan->from.rows * count * 2 * width;
   plan->context = context;
   plan->is_made = true;
   *workspace_bytes = static_cast<size_t>(plan->workspace_bytes);
