@@ -30,7 +30,8 @@ enum Test {
   kContent,
   kReadOnly,
   kAlias,
-  kOneValue
+  kOneValue,
+  kPresent
 };
 constexpr Py_ssize_t kFields = 5;  // access, number of the read it starts from, holder or key, test, expected
 
@@ -173,6 +174,8 @@ bool holds(Test test, PyObject* now, PyObject* from, PyObject* expected, const F
       return is_read_only(now);
     case kAlias:
       return now == found[static_cast<size_t>(PyLong_AsSsize_t(expected))];
+    case kPresent:
+      return true;
     case kOneValue:
       return is_one_value(now, found[static_cast<size_t>(PyLong_AsSsize_t(expected))]);
     default:

@@ -29,7 +29,7 @@ from lamina._objects import (
 )
 from lamina._observed import Observed, derived
 from lamina._process_state import note_call, note_kinds
-from lamina._read_set import CONTEXT, Unseen
+from lamina._read_set import ATTRIBUTE, CONTEXT, ITEM, Unseen
 from lamina._rewrite import HOOKS, rewritten
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Calls:
             return self._foreign(f, f)
         if isinstance(f, type):
             return self._class(f)
+        if f is object.__setattr__:
+            return functools.partial(self._setattr, f)
         if t is BUILTIN or t is types.MethodDescriptorType or t is types.MethodWrapperType:
             return self._builtin(f)
         if is_ours(t):
@@ -310,9 +312,7 @@ class Calls:
         if f is hasattr:
             return self._hasattr
         if f is setattr:
-            return lambda x, name, value: setattr(
-                x, name, value if self.watch.is_made(x) else self.watch.plain(value)
-            )
+            return functools.partial(self._setattr, f)
         if f in _OVER_ELEMENTS:
             return self._foreign(f, f, over=True)
         if f in _OF_NUMBERS or (f.__module__ == "math" and f is not math.fsum):
@@ -347,7 +347,18 @@ class Calls:
         except AttributeError:
             if not default:
                 raise
+            self._stands_in(x, ATTRIBUTE, name, default[0])
             return default[0]
+
+    def _stands_in(self, x: Any, access: int, key: Any, default: Any) -> None:
+        """A default is taken for what `x` lacks: what the trace then writes there may go on from it."""
+        if default is None or type(default) is object or type(x) in PLAIN or self.watch.is_made(x):
+            return
+        key = self.watch.plain(key)
+        self.watch.stood_in.add(self.watch.reads.below(self.watch.source_of(x), access, key).at)
+
+    def _setattr(self, f: Any, x: Any, name: str, value: Any) -> None:
+        f(x, name, value if self.watch.is_made(x) else self.watch.wrote(value))
 
     def _hasattr(self, x: Any, name: str) -> bool:
         missing = object()
@@ -418,6 +429,7 @@ class Calls:
         try:
             return self.watch.item(x, key)
         except KeyError:
+            self._stands_in(x, ITEM, key, default)
             return default
 
     def _dict_setdefault(self, x: dict[Any, Any], key: Any, default: Any = None) -> Any:

@@ -119,9 +119,9 @@ class Hooks:
         w = self.watch
         return x if w.closed or type(x) in PLAIN else w.truth(x)
 
-    def keyed(self, x: Any) -> Any:
+    def keyed(self, x: Any, *key: Any) -> Any:
         w = self.watch
-        return x if w.closed or type(x) in PLAIN else w.keyed(x)
+        return x if w.closed or type(x) in PLAIN else w.keyed(x, *key)
 
     def iterated(self, x: Any) -> Any:
         w = self.watch
@@ -144,7 +144,7 @@ class Hooks:
             return value
         if text:
             w.writes(text)
-        return w.plain(value)
+        return w.wrote(value)
 
     def counted(self, name: str, value: Any) -> None:
         """A name that is not local is about to be read and written in one."""

@@ -518,6 +518,7 @@ class Jitted(_core.JitCalls):
         try:
             with watch:
                 program = _core.Program(flat, specs, _name(self._f), line_of(self._f))
+                watch.over()
         finally:
             tracing.open.pop()
         variant.reads.bind(program)
@@ -718,7 +719,8 @@ def jit(
     once for each state. NumPy arrays among them are compared by their content, in a pass over their memory at each call
     (read-only ones are not; lamina's arrays need none). To see the reads, a copy of the function is traced; your
     functions and objects stay as they are. What they write they write when they are traced, not at each call: a
-    counter (``count += 1``) of which nothing else is made counts traces.
+    counter (``count += 1``) of which nothing else is made counts traces, and an entry that was missing or None and that
+    the trace fills, as a table of objects made before, traces again only when it changes later.
 
     `donate_argnums` and `donate_argnames`: the caller gives these arrays up; results of their size are written over
     them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where

@@ -22,7 +22,9 @@ from lamina._source import place_of, user_frame
 
 # How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
 OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME, CONTEXT = range(7)
-ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS, ONE_VALUE = range(13)
+ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS, ONE_VALUE, PRESENT = (
+    range(14)
+)
 
 _MISSING = object()
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, type(NotImplemented))
@@ -368,9 +370,14 @@ class ReadSet:
 
     def now(self) -> list[Any]:
         """What each read finds."""
+        return self.failing()[0]
+
+    def failing(self) -> tuple[list[Any], list[int]]:
+        """What each read finds, and the numbers of those that do not find what they did."""
         if self.open:
             self._settle()
-        return self.guards.now(_MISSING)[0]
+        found, failed = self.guards.now(_MISSING)
+        return found, failed
 
     def now_hidden(self) -> tuple[Tensor, ...]:
         """The hidden arguments so far, while a trace is under way."""
@@ -404,3 +411,31 @@ class Unseen:
 
     def told(self, name: str) -> str:
         return f"{self.text.format(f=name)}{self.where}\n  {self.remedy}"
+
+
+def too_large(text: str) -> Unseen:
+    return Unseen(
+        f"`{text}` holds more objects than a call compares; {{f}} may keep old ones",
+        "Pass what changes as an argument.",
+    )
+
+
+def foreign_array(text: str, array: Any) -> Unseen:
+    """The content of an array that shows its memory to no guard."""
+    import numpy as np
+
+    holder = weakref.ref(array)
+
+    def fingerprint() -> bytes | None:
+        a = holder()
+        try:
+            return None if a is None else _core.content_of(np.asarray(a))
+        except Exception:  # of the library: what lies on a device, or needs a gradient, refuses
+            return None
+
+    return Unseen(
+        f"the {type(array).__name__} `{text}` was changed in place since {{f}} was traced, and the compiled program "
+        "keeps its old content; it was read at",
+        "Make it a lamina array, which is read anew at each call, or pass it as an argument.",
+        fingerprint,
+    )

@@ -412,8 +412,13 @@ class _Rewriter(ast.NodeTransformer):
                     constant = any(isinstance(n, ast.Constant) for n in operands[i : i + 2])
                     hook = "same" if constant else "itself"
                 hooks[i], hooks[i + 1] = hooks[i] or hook, hook
+        # A key that takes nothing to evaluate once more: only its entry is asked for.
+        parts = node.left.elts if isinstance(node.left, ast.Tuple) else [node.left]
+        plain = all(isinstance(n, (ast.Name, ast.Constant)) for n in parts)
         out = [self._whole(h, n) if h else self.visit(n) for h, n in zip(hooks, operands)]
         node.left, node.comparators = out[0], out[1:]
+        if hooks[1] == "keyed" and isinstance(out[1], ast.Call) and plain:
+            out[1].args.append(copied(out[0]))
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:

@@ -10,7 +10,6 @@ import collections
 import functools
 import itertools
 import types
-import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +50,14 @@ from lamina._read_set import (
     KEYS,
     LENGTH,
     ONE_VALUE,
+    PRESENT,
     READ_ONLY,
     WEAK,
     Read,
     ReadSet,
     Unseen,
+    foreign_array,
+    too_large,
 )
 from lamina._rewrite import has_hooks, rewritten
 from lamina.tree import is_open, open_names
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
     from lamina._unhooked import Unhooked
 
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
-# Methods that run when a class is called, or an object ends.
-_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__del__"))
 
 
 class Watch:
@@ -88,6 +88,8 @@ class Watch:
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
         self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
         self.counting = 0  # while something is read only to be written in one
+        self.written: set[int] = set()  # ids of values that were written outside
+        self.stood_in: set[int] = set()  # numbers of reads that found nothing, which a default stood in for
         if root is not None:
             self.source_of(root, "self", weak=True)
 
@@ -136,12 +138,12 @@ class Watch:
         """Whether an object was made in the trace: it was seen to be, or it holds what only the trace has."""
         if id(x) in self._made:
             return True
-        if id(x) in self._sources or type(x) in PLAIN or not self._holds_traced(x):
+        if id(x) in self._sources or type(x) in PLAIN or not self.holds_traced(x):
             return False
         self.made(x)
         return True
 
-    def _holds_traced(self, x: Any) -> bool:
+    def holds_traced(self, x: Any) -> bool:
         stack, left = [x], 64
         while stack and left:
             left -= 1
@@ -202,7 +204,7 @@ class Watch:
         content = _core.content_of(value)
         if content is None:
             if hasattr(type(value), "__array__"):
-                self.reads.not_seen(read.at, lambda: _foreign_array(read.text(), value))
+                self.reads.not_seen(read.at, lambda: foreign_array(read.text(), value))
         elif is_read_only(value):
             self.reads.also(read, READ_ONLY, None)
         else:
@@ -370,16 +372,36 @@ class Watch:
 
     # --- whole values ---
 
-    def keyed(self, x: Any) -> Any:
-        """`x` of whose keys something is asked."""
+    def keyed(self, x: Any, *key: Any) -> Any:
+        """`x` of whose keys something is asked: whether `key` is one of them, if that is told."""
         if (
             isinstance(x, dict)
             and not self.is_made(x)
             and not isinstance(looked_up(type(x), "__contains__"), FUNCTION)
         ):
-            self.reads.also(self.source_of(x), KEYS, tuple(x))
+            if not (key and self._asked_for(x, self.plain(key[0]))):
+                self.reads.also(self.source_of(x), KEYS, tuple(x))
             return x
         return self.noted(x)
+
+    def _asked_for(self, x: dict[Any, Any], key: Any) -> bool:
+        """Guards whether `key` has an entry; False where the keys themselves are to be guarded."""
+        for k in key if type(key) is tuple else (key,):
+            if type(k) in PLAIN and type(k) is not Tensor:
+                continue
+            if (
+                type(k).__eq__ is not object.__eq__
+                or type(k).__hash__ is not object.__hash__
+                or self.is_made(k)
+            ):
+                return False
+            self.same(k)
+        read = self.reads.below(self.source_of(x), ITEM, key)
+        if key in x:
+            self.reads.also(read, PRESENT, None)
+        elif read.at not in self._first:
+            self.reads.absent(read)
+        return True
 
     def truth(self, x: Any) -> Any:
         """`x` of which only is asked whether it is empty."""
@@ -427,7 +449,7 @@ class Watch:
                 continue
             visited.add(id(x))
             if count > _MAX_NOTED:
-                self.reads.not_seen(id(top), lambda: _too_large(self.text(top)))
+                self.reads.not_seen(id(top), lambda: too_large(self.text(top)))
                 return
             if is_users_type(type(x)):
                 self.unhooked.special(x)
@@ -552,6 +574,29 @@ class Watch:
                 "Return the new value and write it outside the jitted function.",
             ),
         )
+
+    def wrote(self, value: Any) -> Any:
+        """What is written outside in the place of `value`."""
+        value = self.plain(value)
+        for watch in open_here.watches:
+            watch.kept.append(value)
+            watch.written.add(id(value))
+        return value
+
+    def over(self) -> None:
+        """The function has been traced: what it filled is looked at."""
+        if self.written:
+            from lamina._filled import take  # which few traces need
+
+            take(self)
+
+    def now_outside(self, read: Read, value: Any) -> None:
+        """Guards a value that the trace left where `read` found nothing, with all that it holds."""
+        self._made.clear()  # what the trace made is there before the next one
+        read.test, read.expected = ANY, None
+        self._first.pop(read.at, None)
+        self.seen(read, value)
+        self.note(value)
 
     def arguments(self, args: Iterable[Any]) -> None:
         """Containers of arguments, built for this trace."""
@@ -763,31 +808,3 @@ def copied(f: types.FunctionType, code: types.CodeType, closure: tuple[types.Cel
     copy.__doc__ = f.__doc__
     copy.__dict__.update(f.__dict__)
     return copy
-
-
-def _too_large(text: str) -> Unseen:
-    return Unseen(
-        f"`{text}` holds more objects than a call compares; {{f}} may keep old ones",
-        "Pass what changes as an argument.",
-    )
-
-
-def _foreign_array(text: str, array: Any) -> Unseen:
-    """The content of an array that shows its memory to no guard."""
-    import numpy as np
-
-    holder = weakref.ref(array)
-
-    def fingerprint() -> bytes | None:
-        a = holder()
-        try:
-            return None if a is None else _core.content_of(np.asarray(a))
-        except Exception:  # of the library: what lies on a device, or needs a gradient, refuses
-            return None
-
-    return Unseen(
-        f"the {type(array).__name__} `{text}` was changed in place since {{f}} was traced, and the compiled program "
-        "keeps its old content; it was read at",
-        "Make it a lamina array, which is read anew at each call, or pass it as an argument.",
-        fingerprint,
-    )

@@ -187,7 +187,7 @@ class Converted(Hooks):
         return self._both(cheap, holds, rest, operands)
 
     def in_(self, x: Any, container: Any) -> Any:
-        return functions.contained(x, container, lambda: x in self.keyed(container))
+        return functions.contained(x, container, lambda: x in self.keyed(container, x))
 
     # --- loops ---
 
