@@ -22,6 +22,7 @@
 #include "lazy/scopes.h"
 #include "trace/checkpoint.h"
 #include "trace/jvp.h"
+#include "trace/linearity.h"
 #include "trace/rules/effects.h"
 #include "trace/transpose.h"
 #include "trace/vmap.h"
@@ -180,7 +181,11 @@ JvpResult recorded_jvp(const FlatFunction& f, const std::vector<Lazy>& primals,
 }
 
 // The derivative of what was recorded for arguments of these types.
-VjpResult derived(const Opened& open, const std::vector<Typed>& inputs) {
+VjpResult derived(const Opened& open, const std::vector<Typed>& inputs,
+                  std::string_view must_be_linear = {}) {
+  if (!must_be_linear.empty())
+    if (const absl::Status s = trace::check_linear(open.values, open.points); !s.ok())
+      throw Error(ErrorKind::kType, str_cat(must_be_linear, ": ", s.message()));
   auto linear =
       std::make_shared<trace::Linearized>(check(trace::linearize_fresh(open.with_token(), open.points)));
   open.take_token(linear->primals);
@@ -225,11 +230,11 @@ JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std
   return then_effects([&] { return recorded_jvp(f, primals, tangents); });
 }
 
-VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
+VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals, std::string_view linear) {
   return then_effects([&] {
     std::optional<hlo::GraphLock> lock;
     const Opened open(lock, f, primals);
-    return derived(open, types_of(primals));
+    return derived(open, types_of(primals), linear);
   });
 }
 

@@ -47,7 +47,8 @@ struct VjpResult {
   std::vector<Lazy> outputs;
   std::function<std::vector<Lazy>(const std::vector<Lazy>&)> pull_back, push_forward;
 };
-VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
+// With `linear`, the name of what needs f to be linear, throws Error(kType) where it is not.
+VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals, std::string_view linear = {});
 
 // Outputs, and the gradients of the first of them, a scalar, as of `vjp`. Outside of all transforms a
 // derivative that was derived before is looked up (lazy/derivative_memo.h). `where` gives the line that

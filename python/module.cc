@@ -433,17 +433,20 @@ void add_transforms(py::module_& m) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));
   });
-  m.def("vjp", [](const py::function& f, const py::sequence& primals) {
-    lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
-    auto callable = [](auto linear) {
-      return py::cpp_function([linear = std::move(linear)](const py::sequence& given) {
-        UserLocation location;
-        return to_list(linear(from_sequence(given)));
-      });
-    };
-    return py::make_tuple(to_list(std::move(r.outputs)), callable(std::move(r.pull_back)),
-                          callable(std::move(r.push_forward)));
-  });
+  m.def(
+      "vjp",
+      [](const py::function& f, const py::sequence& primals, const std::string& linear) {
+        lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals), linear);
+        auto callable = [](auto linear) {
+          return py::cpp_function([linear = std::move(linear)](const py::sequence& given) {
+            UserLocation location;
+            return to_list(linear(from_sequence(given)));
+          });
+        };
+        return py::make_tuple(to_list(std::move(r.outputs)), callable(std::move(r.pull_back)),
+                              callable(std::move(r.push_forward)));
+      },
+      py::arg("f"), py::arg("primals"), py::arg("linear") = "");
   m.def(
       "value_and_grad",
       [](const py::function& f, const py::sequence& primals) {

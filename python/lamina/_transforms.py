@@ -402,10 +402,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     take it.
     """
     need_function(fun, "vjp")
+    return _pulled_back(fun, primals, has_aux)
+
+
+def _pulled_back(fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, linear: str = "") -> Any:
+    """As `vjp`; with `linear`, the name of what needs it, TypeError where `fun` is not linear."""
     leaves, treedef = _flatten_arguments(fun, primals, {})
     f = Pair(fun) if has_aux else fun
     flat = _Decided(f, treedef, given=leaves, refs=ref.lent())
-    everything, pull, _ = _core.vjp(flat, leaves)
+    everything, pull, _ = _core.vjp(flat, leaves, linear)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
     value_leaves, value_tree = tree_flatten(value)
@@ -493,8 +498,9 @@ def jvp(
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function, from cotangents of its result to those of its arguments.
 
-    `primals` give shapes and element types, as arrays or ShapeDtype: TypeError where none is real or complex. Nothing
-    checks that `fun` is linear: it is linearized at zero. TypeError for a cotangent that does not fit f's result.
+    `primals` give shapes and element types, as arrays or ShapeDtype: TypeError where none is real or complex, and where
+    `fun` is not linear, with the line (constants that it adds are left out). TypeError for a cotangent that does not fit
+    f's result.
     """
     from lamina import numpy as lnp
 
@@ -507,8 +513,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
             f"{', '.join(describe(x) for x in like)}: give them as floats"
         )
     zeros = [_core.set_weak(lnp.zeros(x.shape, x.dtype), getattr(x, "weak_type", False)) for x in like]
-    pull_back = vjp(fun, *tree_unflatten(treedef, zeros))[1]
-    return Transposed.of(pull_back)
+    linear = f"linear_transpose of {_name(fun)}"
+    return Transposed.of(_pulled_back(fun, tree_unflatten(treedef, zeros), False, linear)[1])
 
 
 def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:

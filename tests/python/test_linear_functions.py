@@ -169,3 +169,58 @@ def test_a_vjp_rule_is_told_what_matters():
     seen.clear()
     _same(lm.grad(lambda x: lnp.sum(lm.vmap(f, (0, None))(x, 3.0)[0]))(X), lnp.full(3, 3.0))
     assert seen == [(True, False), "c0"]
+
+
+M, AT = lnp.array([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]), lnp.array(1.0)
+NOT_LINEAR = {
+    "sine": lnp.sin,
+    "multiply": lambda x: x * x,
+    "floor": lambda x: x + lnp.floor(x),
+    "sign": lnp.sign,
+    "stop_gradient": lambda x: 2 * lax.stop_gradient(x),
+    "abs": lnp.abs,
+    "divide": lambda x: 1 / x,
+    "compare": lambda x: lnp.where(x > 0, x, 2 * x),
+    "convert": lambda x: x.astype("int32").astype("float32"),
+    "multiply of a loop": lambda x: lax.fori_loop(0, 3, lambda i, c: c * c, x),
+    "floor of a jitted one": lm.jit(lnp.floor),
+    "exponential of a branch": lambda x: lax.cond(AT > 0, lnp.exp, lambda v: v, x),
+    "while": lambda x: lax.while_loop(lambda c: c < 3, lambda c: c * 2, x),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_only_linear_functions_are_transposed(name):
+    op = name.split()[0]
+    with pytest.raises(
+        TypeError, match=rf"linear_transpose of \S+: {op} of its argument is not linear \(recorded at "
+    ):
+        lm.linear_transpose(NOT_LINEAR[name], AT)
+
+
+LINEAR = {
+    "affine": (lambda x: 2 * x + 1, 2.0),
+    "constant": (lambda x: lnp.float32(3.0), 0.0),
+    "product": (lambda x: lnp.sum(M @ (x * lnp.arange(3.0))), 9.0),
+    "loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * (i + 1), x), 6.0),
+    "loop around a constant": (
+        lambda x: lax.fori_loop(0, 3, lambda i, c: (c[0] * c[1], lnp.sqrt(c[1])), (x, lnp.float32(16.0)))[0],
+        128.0,
+    ),
+    "scan": (lambda x: lax.scan(lambda c, a: (c * 2 + a, c), x, lnp.zeros(3))[0], 8.0),
+    "scan with a test": (
+        lambda x: lax.scan(lambda c, i: (lnp.where(i < 2, 2 * c, c), None), x, lnp.arange(4))[0],
+        4.0,
+    ),
+    "branch": (lambda x: lax.cond(AT > 0, lambda v: 3 * v, lambda v: v, x), 3.0),
+    "checkpoint": (lm.checkpoint(lambda x: 3 * x), 3.0),
+    "jit": (lm.jit(lambda x: 3 * x), 3.0),
+    "write": (lambda x: lnp.sum(lnp.zeros(4).at[1:3].set(x)), 2.0),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_transposes_of_linear_functions(name):
+    f, want = LINEAR[name]
+    assert lm.linear_transpose(f, AT)(1.0)[0].item() == want
+    assert lm.jit(lambda ct: lm.linear_transpose(f, AT)(ct)[0])(1.0).item() == want

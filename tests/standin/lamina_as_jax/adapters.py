@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -233,7 +234,15 @@ def linear_transpose(fun: Any, *primals: Any, reduce_axes: Any = ()) -> Any:
     if reduce_axes:
         raise NotImplementedError("linear_transpose does not take reduce_axes any more")
     given = [types64.argument(p) for p in primals]
-    return lm.tree_util.Partial(_Turned(), lm.linear_transpose(fun, *given))
+    try:
+        turned = lm.linear_transpose(fun, *given)
+    except TypeError as e:
+        found = re.search(r": (\w+) of its argument is not linear", str(e))
+        if found is None:
+            raise
+        phrase = f"Transpose rule (for reverse-mode differentiation) for '{found[1]}' not implemented"
+        raise NotImplementedError(f"{phrase}\n{e}") from e
+    return lm.tree_util.Partial(_Turned(), turned)
 
 
 def _pushed(value: Any, derivative: Any) -> Any:
