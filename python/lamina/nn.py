@@ -80,13 +80,15 @@ def identity(x: Any) -> Tensor:
 
 
 def relu(x: Any) -> Tensor:
-    """max(x, 0); its derivative at 0 is 0. Bools become integers."""
+    """max(x, 0); its derivative at 0 and NaN is 0. Bools become integers."""
     t = to_tensor(x)
     if t.dtype == "bool":
         t = lax.convert_element_type(t, "int32")
     positive = _core.elementwise("compare", t, like(t, 0), direction="GT")
-    keep = positive | lax.is_nan(t) if t.dtype.kind == "f" else positive
-    return _where(keep, t, like(t, 0))
+    below = like(t, 0)
+    if t.dtype.kind == "f":
+        below = _where(lax.is_nan(t), lax.stop_gradient(t), below)
+    return _where(positive, t, below)
 
 
 def relu6(x: Any) -> Tensor:

@@ -158,3 +158,12 @@ def test_what_attention_refuses():
             nn.dot_product_attention(q, q, q, **options)
     with pytest.raises(ValueError, match="one element type"):
         nn.dot_product_attention(q, q, q.astype(np.float16))
+
+
+def test_relus_at_nan():
+    for f in (nn.relu, nn.relu6):
+        value, slope = lm.value_and_grad(f)(float("nan"))
+        assert np.isnan(value.item()) and slope.item() == 0.0
+    values, pull = lm.vjp(nn.relu, lm.numpy.array([np.nan, -1.0, 0.0, 2.0]))
+    np.testing.assert_array_equal(values, [np.nan, 0.0, 0.0, 2.0])
+    np.testing.assert_array_equal(pull(lm.numpy.ones(4))[0], [0.0, 0.0, 0.0, 1.0])

@@ -724,6 +724,41 @@ def optimizers_of_numbers():
     return out
 
 
+def small_corners():
+    seen = []
+    jax.jit(
+        lambda x: jax.debug.callback(
+            lambda v, k: seen.append([isinstance(a, jax.Array) for a in (v, k)]), x, k=2 * x
+        )
+    )(jnp.ones(3))
+    jax.effects_barrier()
+    drawn = lax.rng_uniform(jnp.int32(2), jnp.int32(9), (50,))
+    # Of what else is mapped over only the structure of the first is looked at.
+    mixed = jax.tree.map(lambda a, b: a + b[("z", 1)], {"a": 1}, {"a": {"s": 0, ("z", 1): 2}})["a"]
+    relus = [jax.nn.relu, jax.nn.relu6]
+    return [
+        seen,
+        [
+            str(drawn.dtype),
+            bool(jnp.all((drawn >= 2) & (drawn < 9))),
+            lax.rng_uniform(0.0, 1.0, (2, 3)).shape,
+        ],
+        [raises(lambda: lax.rng_uniform(jnp.zeros(2), jnp.ones(2), (3,)), ValueError)],
+        mixed,
+        [[jax.grad(f)(v) for v in (jnp.nan, 0.0, 1.0)] for f in relus],
+        [bool(jnp.isnan(f(jnp.nan))) for f in relus],
+        [
+            jax.random.PRNGKey(True),
+            lax.GatherScatterMode.from_any("one_hot") == lax.GatherScatterMode.ONE_HOT,
+        ],
+        [lax.GatherScatterMode.from_any(None) == lax.GatherScatterMode.FILL_OR_DROP],
+        [
+            raises(lambda f=f: jax.linear_transpose(f, 1.0)(1.0), NotImplementedError)
+            for f in (jnp.sin, jnp.floor)
+        ],
+    ]
+
+
 PROGRAMS = [
     f
     for module in (sys.modules[__name__], typed_programs)

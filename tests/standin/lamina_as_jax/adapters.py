@@ -654,7 +654,23 @@ def stop_here(**options: Any) -> None:
     lm.debug.callback(breakpoint)
 
 
-DEBUG: dict[str, Any] = {"inspect_array_sharding": inspect_array_sharding, "breakpoint": stop_here}
+def debug_callback(
+    callback: Any, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
+    """As Lamina's, with arrays of JAX's kind for the callback."""
+
+    @functools.wraps(callback, updated=())
+    def call(*args: Any, **kwargs: Any) -> None:
+        callback(*lm.tree.map(lm.numpy.asarray, args), **lm.tree.map(lm.numpy.asarray, kwargs))
+
+    wrapped(lm.debug.callback)(call, *args, ordered=ordered, partitioned=partitioned, **kwargs)
+
+
+DEBUG: dict[str, Any] = {
+    "callback": debug_callback,
+    "inspect_array_sharding": inspect_array_sharding,
+    "breakpoint": stop_here,
+}
 ERRORS: dict[str, Any] = {
     "ConcretizationTypeError": TypeError,
     "TracerArrayConversionError": TypeError,

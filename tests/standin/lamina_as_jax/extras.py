@@ -6,6 +6,7 @@ import collections
 import contextlib
 import enum
 import functools
+import itertools
 import logging
 import math
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import lax
+from lamina import lax, random
 from lamina import numpy as lnp
 from lamina.random import _philox
 
@@ -133,7 +134,39 @@ def reduce_window_shape_tuple(
     )
 
 
+class GatherScatterMode(lax.GatherScatterMode):
+    """Lamina's modes and the one that only code by shardings takes."""
+
+    ONE_HOT = "one_hot"
+
+    @classmethod
+    def from_any(cls, mode: str | None) -> str:
+        if mode not in (None, "fill", "drop", "clip", "promise_in_bounds", "one_hot"):
+            raise ValueError(f"Unknown gather mode {mode!r}")
+        return cls.FILL_OR_DROP if mode in (None, "drop") else mode
+
+
+_drawn = itertools.count()
+
+
+def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
+    """Numbers of a generator with a state, which are those of one key in a jitted function."""
+    low, high = map(types64.to_tensor, (a, b))
+    if low.ndim or high.ndim:
+        raise ValueError(
+            f"Arguments to rng_uniform must be scalars; got shapes {low.shape} and {high.shape}."
+        )
+    if low.dtype != high.dtype:
+        raise ValueError(
+            f"Arguments to rng_uniform must have identical dtypes, got {low.dtype.name} and {high.dtype.name}."
+        )
+    draw = random.randint if low.dtype.kind in "iu" else random.uniform
+    return draw(random.key(next(_drawn)), tuple(shape), minval=low, maxval=high, dtype=low.dtype.name)
+
+
 LAX: dict[str, Any] = {
+    "GatherScatterMode": GatherScatterMode,
+    "rng_uniform": rng_uniform,
     "DotDimensionNumbers": tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]],
     "RandomAlgorithm": RandomAlgorithm,
     "ConvGeneralDilatedDimensionNumbers": None | str | lax.ConvDimensionNumbers | tuple[str, str, str],

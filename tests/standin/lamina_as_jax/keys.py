@@ -305,10 +305,13 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
         place = sys.maxsize
 
+    # Of the others that a function is mapped over only what corresponds to the first is looked at.
+    maps = "map" in f.__name__
+
     @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for x in args:
+        for x in args[:2] if maps else args:
             types64.check_keys(x)
         if KeyArray.met or Float0.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
@@ -441,6 +444,8 @@ def _seeded(name: str, seed: Any, impl: Generator) -> Any:
         raise TypeError(f"the seed of {name} is one integer, not an array of shape {np.shape(seed)}")
     if not isinstance(seed, (int, np.integer)) and getattr(seed, "dtype", np.dtype(float)).kind not in "iu":
         raise TypeError(f"the seed of {name} is an integer, not {seed!r}")
+    if isinstance(seed, bool):
+        seed = int(seed)
     if settings.seed_offset():
         seed = seed + settings.seed_offset()
     if type(seed) is int and -(2**63) <= seed < 2**63 and not types64.enabled():
