@@ -31,11 +31,13 @@ def take(watch: Watch) -> None:
             _take(watch, read, found[at])
 
 
-def _grown(watch: Watch, keys: Read, now: dict[Any, Any]) -> None:
+def _grown(watch: Watch, keys: Read, now: Any) -> None:
     """Takes the entries that the trace added to a dict whose keys it had asked for."""
+    if not isinstance(now, dict) or keys.parent is None:  # it went away in the trace
+        return
     before, after = keys.expected, tuple(now)
     added = after[len(before) :]
-    if after[: len(before)] != before or keys.parent is None:
+    if after[: len(before)] != before:
         return
     reads = [watch.reads.below(keys.parent, ITEM, k) for k in added]
     if all(_is_kept(watch, r, now[k]) for r, k in zip(reads, added)):

@@ -298,3 +298,20 @@ def test_what_another_wrote_while_it_was_traced_is_noticed():
     g = lm.jit(f)
     assert g(1.0).item() == 1.0
     assert g(1.0).item() == 25.0
+
+
+def test_a_table_that_goes_away_in_the_trace_traces_again():
+    held = types.SimpleNamespace(of={"old": Rule(2.0)})
+    traced = []
+
+    def f(x):
+        traced.append(1)
+        names = list(held.of) if hasattr(held, "of") else []
+        if names:
+            held.kept = Rule(3.0)
+            del held.of
+            return x
+        return held.kept(x)
+
+    g = lm.jit(f)
+    assert [g(1.0).item() for _ in range(3)] == [1.0, 9.0, 9.0] and len(traced) == 2
