@@ -23,6 +23,8 @@ struct Costs {
   // A kernel whose last dimension is so short computes its elements by code of their own, for many indices of
   // the dimension before at once. 1: none does.
   int64_t most_written_out = 4;
+  // The same where it puts columns side by side, and would ask for each element which one it is of.
+  int64_t most_columns = 8;
   // Steps over the same rows run together, by so many rows as touch `chain_block_bytes` of memory, which
   // should stay in a cache; one row touches no more than `chain_row_bytes`. Those that touch less than
   // `chain_least_bytes` in all gain nothing.

@@ -76,6 +76,7 @@ class Fuser {
     for (const Node* n : nodes_)
       if (is_loop_op(n->op()) && is_needed(n)) examine_loop(n);
     plan_.most_written_out = costs_.most_written_out;
+    plan_.most_columns = costs_.most_columns;
   }
 
   FusionPlan run() {
@@ -260,7 +261,7 @@ class Fuser {
   bool writes_out(const Node& n) const {
     return n.op() == Op::concatenate &&
            n.attrs().integer(Attr::dimension) + 1 == std::ssize(n.type()->dims) &&
-           n.type()->dims.back() * hlo::num_parts(n.type()->dtype) <= costs_.most_written_out &&
+           n.type()->dims.back() * hlo::num_parts(n.type()->dtype) <= costs_.most_columns &&
            stays_in_space(n);
   }
 
@@ -280,7 +281,7 @@ class Fuser {
 
   bool has_many_pieces(const Node& n) const {
     return n.op() == Op::concatenate && std::ssize(n.operands()) > costs_.most_read_pieces &&
-           elements(n) >= costs_.least_turned_elements;
+           elements(n) >= costs_.least_turned_elements && !writes_out(n);
   }
 
   // What reads the large transpose `n`, through ops of the same space, in a kernel that cannot turn it by

@@ -59,7 +59,7 @@ struct FusionPlan {
   HashMap<const Node*, int> group_of;  // anchors only
   std::vector<Refusal> refusals;
   int num_clusters = 0;
-  int64_t most_written_out = 1;  // as in Costs
+  int64_t most_written_out = 1, most_columns = 1;  // as in Costs
 };
 
 struct Costs;  // cluster/costs.h

@@ -149,12 +149,19 @@ void SpacedElements::store(Value* address, const Values& values, const Mask& mas
   }
 }
 
+// Of an even number the first half with the second, which leaves half as many of twice the length.
 SpacedElements::Values SpacedElements::interleaved(const Values& values) {
-  if (values.size() == 3) return interleaved_three(values);
-  if (values.size() == 2) return interleaved_pair(values[0], values[1]);
-  const Values even = interleaved_pair(values[0], values[2]), odd = interleaved_pair(values[1], values[3]);
-  Values all = interleaved_pair(even[0], odd[0]);
-  for (Value* v : interleaved_pair(even[1], odd[1])) all.push_back(v);
+  const size_t half = values.size() / 2;
+  if (values.size() == 1) return values;
+  if (values.size() % 2 == 1) return interleaved_odd(values);
+  Values lower, upper;
+  for (size_t i = 0; i < half; ++i) {
+    const Values pair = interleaved_pair(values[i], values[half + i]);
+    lower.push_back(pair[0]);
+    upper.push_back(pair[1]);
+  }
+  Values all = interleaved(lower);
+  for (Value* v : interleaved(upper)) all.push_back(v);
   return all;
 }
 
@@ -181,22 +188,23 @@ SpacedElements::Values SpacedElements::interleaved_pair(Value* a, Value* b) {
   return all;
 }
 
-// Element i of vector m goes to place 3 * i + m: each vector's elements to lanes of their own, as 3 divides
-// no number of lanes, and the three blend.
-SpacedElements::Values SpacedElements::interleaved_three(const Values& values) {
-  const unsigned n = lanes_of(values[0]);
+// Of c vectors element i of vector m goes to place c * i + m: each vector's elements to lanes of their own,
+// as an odd c divides no number of lanes, and the vectors blend.
+SpacedElements::Values SpacedElements::interleaved_odd(const Values& values) {
+  const auto n = lanes_of(values[0]), count = static_cast<unsigned>(values.size());
   Values placed;
-  for (unsigned m = 0; m < 3; ++m) {
+  for (unsigned m = 0; m < count; ++m) {
     std::vector<int> lanes(n);
-    for (unsigned i = 0; i < n; ++i) lanes[(3 * i + m) % n] = static_cast<int>(i);
+    for (unsigned i = 0; i < n; ++i) lanes[(count * i + m) % n] = static_cast<int>(i);
     placed.push_back(b_.CreateShuffleVector(values[m], lanes));
   }
   Values all;
-  for (unsigned k = 0; k < 3; ++k) {
+  for (unsigned k = 0; k < count; ++k) {
     Value* vector = placed[0];
-    for (unsigned m = 1; m < 3; ++m) {
+    for (unsigned m = 1; m < count; ++m) {
       std::vector<int> blend;
-      for (unsigned i = 0; i < n; ++i) blend.push_back(static_cast<int>((k * n + i) % 3 == m ? n + i : i));
+      for (unsigned i = 0; i < n; ++i)
+        blend.push_back(static_cast<int>((k * n + i) % count == m ? n + i : i));
       vector = b_.CreateShuffleVector(vector, placed[m], blend);
     }
     all.push_back(vector);

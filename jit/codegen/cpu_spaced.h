@@ -24,7 +24,7 @@ class SpacedElements {
   // negative step, in the reverse one. What a mask leaves out is 0.
   llvm::Value* load(llvm::Value* address, int64_t step, unsigned n, const Mask& mask = {});
 
-  // Vectors of as many lanes each, up to 4: first their first elements, then their second ones, and so on,
+  // Vectors of as many lanes each: first their first elements, then their second ones, and so on,
   // from `address` on. Without a mask all are written.
   void store(llvm::Value* address, const std::vector<llvm::Value*>& values, const Mask& mask);
 
@@ -33,7 +33,7 @@ class SpacedElements {
   llvm::Value* load_part(llvm::Value* address, int64_t step, unsigned n, const Mask& mask);
   Values interleaved(const Values& values);
   Values interleaved_pair(llvm::Value* a, llvm::Value* b);
-  Values interleaved_three(const Values& values);
+  Values interleaved_odd(const Values& values);
 
   llvm::IRBuilder<>& b_;
   llvm::Type* element_;

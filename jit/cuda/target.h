@@ -70,6 +70,7 @@ class CudaTarget final : public Target {
   // of few rows leaves most of a device idle. What all blocks touch at a time should stay in its second-level
   // cache, and a block has a half warp for each of some rows.
   cluster::Costs costs_{.most_written_out = 1,
+                        .most_columns = 1,
                         .chain_block_bytes = 100 * 1024,
                         .chain_row_bytes = 13 * 1024,
                         .chain_least_bytes = 0,

@@ -44,7 +44,7 @@ using hlo::DType;
 
 inline constexpr int kMaxLoopRank = 32;
 // Strides up to this many elements, either way, are part of a kernel's structure.
-inline constexpr int64_t kMostKnownStride = 4;
+inline constexpr int64_t kMostKnownStride = 8;
 
 // As kernel texts name it.
 inline absl::string_view type_name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }

@@ -20,6 +20,8 @@ using hlo::Op;
 // Instructions of a body in which the elements of a dimension are written out: more of them take longer to
 // compile than they save.
 constexpr size_t kMostWrittenOut = 160;
+// Of columns, which would else all be computed for each element.
+constexpr size_t kMostOfColumns = 640;
 
 class Lowering final : ElementLowering {
  public:
@@ -76,8 +78,10 @@ class Lowering final : ElementLowering {
     if (group_.reduction || group_.repeat || loop.kernel.parallel_rank < 2) return 1;
     int64_t parts = 1;
     for (const Node* n : group_.outputs) parts = std::max<int64_t>(parts, hlo::num_parts(n->type()->dtype));
-    return loop.inner * parts <= plan_.most_written_out ? loop.inner : 1;
+    return loop.inner * parts <= (joins_columns_ ? plan_.most_columns : plan_.most_written_out) ? loop.inner
+                                                                                                : 1;
   }
+  size_t most_instructions() const { return joins_columns_ ? kMostOfColumns : kMostWrittenOut; }
 
  private:
   std::vector<uint32_t> special(Operand o, const Index& index, uint32_t predicate) override {
@@ -216,8 +220,9 @@ absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cl
   const int64_t side = loop.ok() ? whole.short_side(*loop) : 1;
   if (side <= 1) return loop;
   absl::StatusOr<LoweredLoop> written_out = Lowering(plan, group).run(side, false);
-  return written_out.ok() && written_out->kernel.body.size() <= kMostWrittenOut ? std::move(written_out)
-                                                                                : std::move(loop);
+  return written_out.ok() && written_out->kernel.body.size() <= whole.most_instructions()
+             ? std::move(written_out)
+             : std::move(loop);
 }
 
 }  // namespace lamina::jit

@@ -476,6 +476,7 @@ std::vector<uint32_t> ElementLowering::concatenate(const Node& n, const Index& i
     for (; in[d].offset >= n.operand_type(i)->dims[d]; ++i) in[d].offset -= n.operand_type(i)->dims[d];
     return emit(n.operand(i), in, predicate);
   }
+  joins_columns_ = joins_columns_ || d + 1 == std::ssize(index);
   const uint32_t at = index_value(index[d]);
   // From the last piece to the first: each earlier one takes over where the index lies below its end.
   for (size_t i = n.operands().size(); i-- > 0;) {

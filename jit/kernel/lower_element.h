@@ -250,8 +250,9 @@ class ElementLowering {
   HashMap<std::pair<uint64_t, bool>, uint32_t> buffer_of_;
   Section body_, epilogue_;
   Section* section_ = nullptr;
-  bool writes_terms_ = false;  // of the group's reduction each term has code of its own
-  Frame* frame_ = nullptr;     // the region that `section_` is the code of
+  bool writes_terms_ = false;   // of the group's reduction each term has code of its own
+  bool joins_columns_ = false;  // elements of a last dimension are asked which piece they are of
+  Frame* frame_ = nullptr;      // the region that `section_` is the code of
   Index identity_;
   std::vector<Repeat> repeats_;
   Reduction reduction_;

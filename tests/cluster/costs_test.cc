@@ -117,8 +117,10 @@ TEST_CASE(
   CHECK(kernels(4, alone) == 1);
   CHECK(kernels(3, scaled) == 1);
   CHECK(kernels(3, total) > 1);
-  CHECK(kernels(5, alone) > 1);
-  costs.most_written_out = 1;
+  CHECK(kernels(8, alone) == 1);
+  CHECK(kernels(8, scaled) == 1);
+  CHECK(kernels(9, alone) > 1);
+  costs.most_columns = 1;
   CHECK(kernels(3, alone) > 1);
 }
 

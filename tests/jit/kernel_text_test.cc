@@ -119,9 +119,9 @@ TEST_CASE("faults of a kernel text are named with line and column", "[kernel_tex
   CHECK(message(with("b0: f32", "b0: f31")) == "2:7: expected an element type");
   CHECK(message(with("b1: s32", "b2: s32")) == "3:1: expected '  b1'");
   CHECK(message(with("0+1", "0+0")).find("a zero that is not written") != std::string::npos);
-  CHECK(message(with("0+1", "0+4")).find("expected a number up to 3") != std::string::npos);
+  CHECK(message(with("0+1", "0+8")).find("expected a number up to 7") != std::string::npos);
   CHECK(message(with("*-3", "*1")).find("a known stride that is written otherwise") != std::string::npos);
-  CHECK(message(with("*-3", "*-5")).find("expected a number up to 4") != std::string::npos);
+  CHECK(message(with("*-3", "*-9")).find("expected a number up to 8") != std::string::npos);
   CHECK(message(with("args 6", "args 06")) == "1:35: expected a number up to 1048576");
   CHECK(message(with("0x3f800000", "0x03f800000")).find("without leading zeros") != std::string::npos);
   CHECK(message(with("lt %1, %0", "lt %1, %9")) ==

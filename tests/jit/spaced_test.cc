@@ -91,7 +91,7 @@ constexpr DType kTypes[] = {DType::kBool, DType::kU8,  DType::kS16, DType::kU16,
 
 TEST_CASE("elements a few apart are read, and none beside them", "[codegen]") {
   for (DType t : kTypes)
-    for (int64_t step : {1, 2, 3, 4, 5, -1, -2, -3, -4, -5}) {
+    for (int64_t step : {1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -2, -3, -4, -5, -7, -8, -9}) {
       const bool known = std::abs(step) <= kMostKnownStride;
       check(
           {.type = t, .step = step, .known = static_cast<int8_t>(known ? step : 0), .leading = 1, .rows = 3});
@@ -100,7 +100,7 @@ TEST_CASE("elements a few apart are read, and none beside them", "[codegen]") {
 
 TEST_CASE("values that alternate in memory are written together", "[codegen]") {
   for (DType t : kTypes)
-    for (int64_t written : {2, 3, 4})
+    for (int64_t written : {2, 3, 4, 5, 6, 7, 8})
       for (int64_t leading : {0, 1})
         check({.type = t, .step = 3, .known = 3, .written = written, .leading = leading, .rows = 3});
 }

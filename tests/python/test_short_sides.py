@@ -28,6 +28,10 @@ MOVES: dict[str, Callable] = {
     "stack of 2": lambda xp, a: xp.stack([a[:, 3], a[:, 0]], -1),
     "stack of 3": lambda xp, a: xp.stack([a[:, 2], a[:, 2], a[:, 0]], -1),
     "stack of 4": lambda xp, a: xp.stack([a[:, 1], a[:, 0], a[:, 3], a[:, 2]], -1),
+    "stack of 5": lambda xp, a: xp.stack([a[:, k % 4] for k in (3, 1, 1, 0, 2)], -1),
+    "stack of 6": lambda xp, a: xp.stack([a[::-1, k % 4] for k in range(6)], -1),
+    "stack of 7": lambda xp, a: xp.stack([a[:, k % 4] for k in range(7, 0, -1)], -1),
+    "stack of 8": lambda xp, a: xp.stack([a[:, k % 4] for k in range(8)], -1),
     "one more column": lambda xp, a: xp.concatenate([a[:, :3], xp.ones((a.shape[0], 1), a.dtype)], 1),
     "columns exchanged": lambda xp, a: a[:, ::-1],
     "columns to rows": lambda xp, a: xp.concatenate([a, a], 0).T,
@@ -64,6 +68,11 @@ POINTS: dict[str, Callable] = {
         1,
     ),
     "boxes": lambda xp, a: xp.concatenate([a[:, :2] - a[:, 2:], a[:, :2] + a[:, 2:]], 1),
+    "five": lambda xp, a: xp.stack([a[:, k % 4] * k - a[:, 0] for k in range(5)], 1),
+    "six of a sum": lambda xp, a: xp.stack([a[:, k % 4] - a[:, 1] for k in range(6)], 1) * 3 + a[:, :1],
+    "rows and columns": lambda xp, a: xp.concatenate([a * a, a[:, :3] - 1], 1),
+    "two rows": lambda xp, a: xp.concatenate([a[::-1] * 2, a + 1], 1),
+    "of eight": lambda xp, a: xp.concatenate([a * 2, a + 1], 1)[:, ::-1] * a[:, :1],
     "of a sum": lambda xp, a: xp.stack([a[:, 0], a[:, 1], a[:, 2]], 1) * 2 + a[:, 1:],
 }
 
@@ -82,6 +91,17 @@ def test_arithmetic_of_short_rows(name: str, dtype: str) -> None:
         want = points(np, a)
         for got in (points(lnp, lnp.asarray(a)), compiled(a)):
             np.testing.assert_array_equal(np.asarray(got), want, err_msg=f"{n} rows")
+
+
+@pytest.mark.not_on_cuda(reason="its kernels ask which column an element is of")
+@pytest.mark.parametrize("columns", [2, 5, 6, 8])
+def test_each_column_is_computed_for_itself(columns: int) -> None:
+    a = np.linspace(1, 2, 50_000, dtype="float32").reshape(-1, 2)
+    compiled = (
+        lm.jit(lambda a: lnp.stack([a[:, 0] * k + a[:, 1] for k in range(columns)], 1)).lower(a).compile()
+    )
+    text = compiled.as_text("kernels")
+    assert text.count("kernel 1 ") == 1 and text.count(" add ") == columns and " select " not in text
 
 
 def test_results_over_their_operands() -> None:

@@ -7,6 +7,7 @@ here is how containers become such lists.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -423,7 +424,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     fn maps two containers like elems to one, element by element along the axis. `reverse` gives suffixes.
     """
-    from lamina.lax._shape import concatenate, expand_dims, reshape, rev, slice_in_dim
+    from lamina.lax._shape import concatenate, reshape, rev, slice_in_dim
 
     need_function(fn, "lax.associative_scan")
     leaves, treedef = _tensors(elems)
@@ -444,11 +445,12 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return [to_tensor(x) for x in tree_leaves(out)]
 
     def alternate(even: Tensor, odd: Tensor, a: int) -> Tensor:
-        n = odd.shape[a]
+        n, before, after = odd.shape[a], odd.shape[:a], odd.shape[a + 1 :]
+        # As columns: kernels put few of them side by side.
         pairs = concatenate(
-            [expand_dims(slice_in_dim(even, 0, n, 1, a), (a + 1,)), expand_dims(odd, (a + 1,))], a + 1
+            [reshape(x, [*before, n, math.prod(after)]) for x in (slice_in_dim(even, 0, n, 1, a), odd)], a + 1
         )
-        joined = reshape(pairs, [*odd.shape[:a], 2 * n, *odd.shape[a + 1 :]])
+        joined = reshape(pairs, [*before, 2 * n, *after])
         return joined if even.shape[a] == n else concatenate([joined, slice_in_dim(even, n, n + 1, 1, a)], a)
 
     def prefixes(xs: list[Tensor]) -> list[Tensor]:
