@@ -163,3 +163,12 @@ def is_read_only(array: Any) -> bool:
             return False
         array = array.base
     return array is None or _core.is_read_only(array)
+
+
+def copy_with(f: types.FunctionType, code: types.CodeType, closure: tuple[types.CellType, ...]) -> Any:
+    """A copy of the function that runs other code, with other cells."""
+    copy = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
+    copy.__doc__ = f.__doc__
+    copy.__dict__.update(f.__dict__)
+    return copy

@@ -25,6 +25,7 @@ from lamina._objects import (
     OPEN_MODULES,
     PLAIN,
     SEQUENCES,
+    copy_with,
     count_as_users,
     is_native,
     is_ours,
@@ -718,7 +719,7 @@ class Watch:
             return self.unhooked.copy_of(f)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
         hooks = types.CellType(self._hooks(f.__globals__, cells))
-        return copied(f, code, tuple(cells.get(n, hooks) for n in code.co_freevars))
+        return copy_with(f, code, tuple(cells.get(n, hooks) for n in code.co_freevars))
 
     def _hooks(self, names: dict[str, Any], cells: dict[str, types.CellType]) -> Hooks:
         if self.staging is None:
@@ -734,7 +735,7 @@ class Watch:
             "lamina."
         )  # its __module__ is that of what it wraps
         new = [self._cell(c, self._lasts(f), ours) for c in cells]
-        return f if all(a is b for a, b in zip(cells, new)) else copied(f, f.__code__, tuple(new))
+        return f if all(a is b for a, b in zip(cells, new)) else copy_with(f, f.__code__, tuple(new))
 
     def _cell(self, cell: types.CellType, lasting: bool, transforms: bool) -> types.CellType:
         try:
@@ -800,11 +801,3 @@ class Watch:
                 out.used |= o.used
             mine[id(o)] = out
         return tuple(mine[id(h)].tensor if type(h) is Observed else h.expected for h in reads.hidden())
-
-
-def copied(f: types.FunctionType, code: types.CodeType, closure: tuple[types.CellType, ...]) -> Any:
-    copy = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
-    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
-    copy.__doc__ = f.__doc__
-    copy.__dict__.update(f.__dict__)
-    return copy
