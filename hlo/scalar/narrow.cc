@@ -58,8 +58,8 @@ Scalar decode(Scalar x) {
 
 Scalar encode_scale(Scalar bits, Scalar magnitude) {
   const Scalar normal = shift_down(magnitude + 0x400000, 23);
-  // Between the two least scales everything goes up, as in ml_dtypes.
-  const Scalar small = convert_to(magnitude > 0x400000, DType::kS32);
+  // The two least scales are 0x400000 and 0x800000, and what lies between goes to the nearer one.
+  const Scalar small = convert_to(magnitude >= 0x600000, DType::kS32);
   const Scalar code = select(magnitude < 0x800000, small, normal);
   return select((bits <= 0) | (magnitude >= 0x7f400000), 255, code);
 }

@@ -81,7 +81,8 @@ def f32_samples():
 def rounded(x, name):
     """`x` rounded once; NaN where there is none is -0 here, of either sign in ml_dtypes.
 
-    ml_dtypes rounds doubles to float32 first, so they come as float32 with an odd last bit where that is inexact.
+    ml_dtypes rounds doubles to float32 first, so they come as float32 with an odd last bit where that is inexact; and
+    before 0.7 it rounded up all that lies between the two least numbers of float8_e8m0fnu.
     """
     x = np.asarray(x)
     if x.dtype == np.float64:
@@ -90,6 +91,9 @@ def rounded(x, name):
         down = np.where(np.abs(back) > np.abs(x), np.nextafter(near, np.float32(0)), near)
         odd = (down.view(np.uint32) | 1).view(np.float32)
         x = np.where((back == x) | np.isnan(x), near, odd)
+    if name == "float8_e8m0fnu":
+        x = x.astype(np.float32)
+        x = np.where((x > 2.0**-127) & (x < 1.5 * 2.0**-127), np.float32(2.0**-127), x)
     out = x.astype(numpy_type(name))
     if dtypes.TABLE[name].layout[3] == "none":
         out = np.where(np.isnan(x), np.array(-0.0, np.float32).astype(out.dtype), out)
