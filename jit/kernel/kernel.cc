@@ -3,12 +3,15 @@
 namespace lamina::jit {
 namespace {
 
-// Which instructions of a section something needs that is needed itself. `live`: what is needed from outside.
+// An instruction that something needs, or that is there for what it does, needs its operands.
+void spread(const LoopKernel& kernel, const std::vector<KernelInstr>& code, size_t i,
+            std::vector<bool>& live) {
+  live[i] = live[i] || !has_value(code[i].op);
+  if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });
+}
+// The same of a whole section. `live`: what is needed from outside.
 void spread(const LoopKernel& kernel, const std::vector<KernelInstr>& code, std::vector<bool>& live) {
-  for (size_t i = code.size(); i-- > 0;) {
-    live[i] = live[i] || code[i].op == KernelOp::kRepeat || !has_value(code[i].op);
-    if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });
-  }
+  for (size_t i = code.size(); i-- > 0;) spread(kernel, code, i, live);
 }
 
 // Takes out the carried values that only make themselves, such as counters that nothing reads. `needed`:
@@ -56,7 +59,6 @@ void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector
   for (uint32_t* root : roots) live[*root] = true;
   for (size_t i = code.size(); i-- > 0;) {
     if (code[i].op == KernelOp::kRepeat) {
-      live[i] = true;
       Repeat& r = kernel.repeats[code[i].imm];
       const auto is_last_value = [&](size_t k) {
         return code[k].op == KernelOp::kRepeated && code[k].operands[0] == i;
@@ -76,8 +78,7 @@ void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector
         for (KernelInstr& inner : *inside)
           if (inner.op == KernelOp::kCarried) inner.imm = carried[inner.imm];
     }
-    live[i] = live[i] || !has_value(code[i].op);
-    if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });
+    spread(kernel, code, i, live);
   }
   std::vector<uint32_t> number(code.size(), 0);
   uint32_t kept = 0;

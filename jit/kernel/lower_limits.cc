@@ -10,8 +10,6 @@
 namespace lamina::jit {
 namespace {
 
-using hlo::Prim;
-
 // Larger ones are not told apart from all others.
 constexpr int64_t kMost = int64_t{1} << 40;
 
