@@ -47,8 +47,8 @@ test: build
 	LAMINA_ISA=baseline $(PYTEST) $(PROGRAM_TESTS) -m programs
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
-# Adds the slow Python tests, Catch2's hidden [slow] cases, and every op and element type through NVIDIA's assembler;
-# test-fake is the same, but for the last, with the fake device (docs/devices.md) as the default one.
+# Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device
+# (docs/devices.md) as the default one.
 test-full: CONFIGURATION := -C full
 test-fake: export LAMINA_DEFAULT_DEVICE := fake
 test-full test-fake: build

@@ -23,7 +23,7 @@ NativeForms native_forms(const llvm::Module& module, const FunctionBuilder::Attr
   // Code for processors of x86 asks for AVX2 at least, and takes AVX-512 for its widest vectors.
   if (triple.starts_with("x86_64")) return {.x86_bits = vector_bits >= 256 ? vector_bits : 0};
   if (!triple.starts_with("nvptx")) return {};
-  return {.bf16_rounding = version >= 80, .nan_limits = version >= 80, .table_space = kGlobalSpace};
+  return {.rounds_pairs = version >= 80, .nan_limits = version >= 80, .table_space = kGlobalSpace};
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ constexpr llvm::Intrinsic::ID kIntrinsics[] = {
     llvm::Intrinsic::nvvm_barrier0,
     llvm::Intrinsic::nvvm_shfl_sync_down_i32,
     llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
+    llvm::Intrinsic::nvvm_ff2f16x2_rn,
+    llvm::Intrinsic::nvvm_ff2bf16x2_rn,
 };
 
 template <class List, class T>
@@ -102,6 +104,13 @@ bool is_moved_vector(const Type* t) {
   const uint64_t element = vector->getElementType()->getPrimitiveSizeInBits(),
                  all = element * vector->getNumElements();
   return element >= 32 && (all == 64 || all == 128);
+}
+
+// Two numbers of 16 bits in a register are made at once, and read as its bits.
+bool is_pair(const Type* t) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t);
+  return vector && vector->getNumElements() == 2 && vector->getScalarSizeInBits() == 16 &&
+         vector->isFPOrFPVectorTy();
 }
 
 bool moves_vectors(unsigned opcode) {
@@ -136,7 +145,8 @@ const char* fault(const Instruction& i) {
   const unsigned opcode = i.getOpcode();
   if (!has(kOpcodes, opcode)) return "an instruction that is not on the list";
   const auto known = [&](const Type* t) {
-    return t->isVoidTy() || t->isLabelTy() || is_scalar(t) || (moves_vectors(opcode) && is_moved_vector(t));
+    return t->isVoidTy() || t->isLabelTy() || is_scalar(t) || (moves_vectors(opcode) && is_moved_vector(t)) ||
+           ((opcode == Instruction::Call || opcode == Instruction::BitCast) && is_pair(t));
   };
   if (!known(i.getType())) return "a type that is not on the list";
   for (const llvm::Value* operand : i.operands())

@@ -5,6 +5,7 @@
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/GlobalVariable.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/PatternMatch.h>
@@ -708,13 +709,15 @@ Value* PrimEmitter::half_to_f32(Value* a, DType from, unsigned lanes) {
 }
 
 Value* PrimEmitter::f32_to_half(Value* a, DType to, unsigned lanes) {
+  if (native_.rounds_pairs && lanes == 1) {
+    const llvm::Intrinsic::ID rounded =
+        to == DType::kF16 ? llvm::Intrinsic::nvvm_ff2f16x2_rn : llvm::Intrinsic::nvvm_ff2bf16x2_rn;
+    Value* pair = b_.CreateIntrinsic(rounded, {}, {llvm::ConstantFP::get(a->getType(), 0.0), a});
+    return b_.CreateTrunc(b_.CreateBitCast(pair, b_.getInt32Ty()), b_.getInt16Ty());
+  }
   if (to == DType::kF16) {
     Type* half = lanes == 1 ? b_.getHalfTy() : llvm::FixedVectorType::get(b_.getHalfTy(), lanes);
     return b_.CreateBitCast(b_.CreateFPTrunc(a, half), int_type(16, lanes));
-  }
-  if (native_.bf16_rounding) {
-    Type* brain = lanes == 1 ? b_.getBFloatTy() : llvm::FixedVectorType::get(b_.getBFloatTy(), lanes);
-    return b_.CreateBitCast(b_.CreateFPTrunc(a, brain), int_type(16, lanes));
   }
   Value* bits = b_.CreateBitCast(a, int_type(32, lanes));
   Value* odd = b_.CreateAnd(b_.CreateLShr(bits, int_constant(32, 16, lanes)), int_constant(32, 1, lanes));

@@ -29,10 +29,12 @@ inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 // What a target does in one instruction that takes several elsewhere; the bits are the same but for those of
 // NaNs, which are left open.
 struct NativeForms {
-  bool bf16_rounding = false;  // f32 to bf16, subnormals too (AVX512-BF16 flushes them)
-  bool nan_limits = false;     // the smaller and the greater of two floats, NaN where either is
-  unsigned x86_bits = 0;       // 512: AVX-512 with its BW, DQ and VL; 256: AVX2
-  unsigned table_space = 0;    // where the tables of lookups lie
+  // f32 to two of f16 or bf16 (what AVX512-BF16 has for it flushes subnormals). For one number a GPU takes
+  // four times as long as for two.
+  bool rounds_pairs = false;
+  bool nan_limits = false;   // the smaller and the greater of two floats, NaN where either is
+  unsigned x86_bits = 0;     // 512: AVX-512 with its BW, DQ and VL; 256: AVX2
+  unsigned table_space = 0;  // where the tables of lookups lie
 };
 
 class PrimEmitter {

@@ -12,6 +12,7 @@
 #include <map>
 #include <utility>
 
+#include "hlo/half.h"
 #include "jit/codegen/grid_lanes.h"
 #include "jit/codegen/nvptx.h"
 #include "tests/grid/block.h"
@@ -27,6 +28,10 @@ void* checked(Block* block, uint64_t address, int64_t bytes, int64_t align, int3
   return block->checked(address, bytes, align, writes != 0, shared != 0);
 }
 void barrier(Block* block, int32_t site) { block->barrier(site); }
+uint32_t rounded_pair(float upper, float lower, int32_t brain) {
+  const auto half = [&](float x) { return brain ? hlo::to_bf16(x).bits : hlo::to_f16(x).bits; };
+  return static_cast<uint32_t>(half(upper)) << 16 | half(lower);
+}
 uint32_t shuffle(Block* block, int32_t site, int32_t down, uint32_t value, uint32_t operand,
                  uint32_t segments) {
   return block->shuffle(site, down != 0, value, operand, segments);
@@ -101,6 +106,15 @@ class Retarget {
                         b_.getInt32(known->getIntrinsicID() == llvm::Intrinsic::nvvm_shfl_sync_down_i32),
                         known->getArgOperand(1), known->getArgOperand(2), known->getArgOperand(3)});
           break;
+        case llvm::Intrinsic::nvvm_ff2f16x2_rn:
+        case llvm::Intrinsic::nvvm_ff2bf16x2_rn: {
+          const bool brain = known->getIntrinsicID() == llvm::Intrinsic::nvvm_ff2bf16x2_rn;
+          value =
+              b_.CreateBitCast(call(reinterpret_cast<void*>(&rounded_pair), b_.getInt32Ty(),
+                                    {known->getArgOperand(0), known->getArgOperand(1), b_.getInt32(brain)}),
+                               known->getType());
+          break;
+        }
         default:
           return;
       }
@@ -212,12 +226,12 @@ std::vector<Traffic> StandIn::traffic() const {
 
 absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
-                                                       void (*change)(llvm::Module&)) {
-  return make({{kernel, schedule}}, change);
+                                                       void (*change)(llvm::Module&), const char* chip) {
+  return make({{kernel, schedule}}, change, chip);
 }
 
 absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(std::vector<jit::GridPart> parts,
-                                                       void (*change)(llvm::Module&)) {
+                                                       void (*change)(llvm::Module&), const char* chip) {
   auto state = std::make_unique<State>();
   state->parts = std::move(parts);
   auto jit = linker();
@@ -225,7 +239,7 @@ absl::StatusOr<std::unique_ptr<StandIn>> StandIn::make(std::vector<jit::GridPart
   state->jit = *jit;
   auto context = std::make_unique<llvm::LLVMContext>();
   for (jit::GridPart& p : state->parts) drop_unused(p.kernel);
-  auto machine = jit::codegen::grid_machine("");
+  auto machine = jit::codegen::grid_machine(chip);
   if (!machine) return absl::InternalError("no target machine for a grid");
   auto module = jit::codegen::emit_grid_module(state->parts, **machine, *context);
   if (!module) return failed(module.takeError());

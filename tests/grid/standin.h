@@ -44,13 +44,16 @@ using Seed = uint64_t;
 
 class StandIn {
  public:
-  // Of the kernel's entries; `change` (may be null) is applied to the IR first: to plant mistakes.
+  // Of the kernel's entries; `change` (may be null) is applied to the IR first: to plant mistakes. The code is
+  // what a chip of that name gets, else the least one.
   static absl::StatusOr<std::unique_ptr<StandIn>> make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
-                                                       void (*change)(llvm::Module&) = nullptr);
+                                                       void (*change)(llvm::Module&) = nullptr,
+                                                       const char* chip = "");
   // Of one kernel, or of a chain.
   static absl::StatusOr<std::unique_ptr<StandIn>> make(std::vector<jit::GridPart> parts,
-                                                       void (*change)(llvm::Module&) = nullptr);
+                                                       void (*change)(llvm::Module&) = nullptr,
+                                                       const char* chip = "");
   ~StandIn();
 
   // Runs what grid_plan says for these arguments; buffers that are given twice are one memory. Gives what
