@@ -209,7 +209,9 @@ absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
 
 // Whether no matrix goes to LAPACK, whatever the machine has.
 bool fits_lanes(const Routine& r, const Binding& b) {
-  return std::ranges::all_of(b.sizes, [&](const auto& size) { return size.second <= r.most_lane_rows; });
+  // Lanes begin with the first row, which empty matrices do not have.
+  return std::ranges::all_of(
+      b.sizes, [&](const auto& size) { return size.second >= 1 && size.second <= r.most_lane_rows; });
 }
 
 }  // namespace

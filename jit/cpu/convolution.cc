@@ -529,7 +529,13 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
                          void* output, const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
   if (absl::Status shape = hlo::check_conv(s); !shape.ok()) return shape;
-  if (s.output_batch() == 0 || s.output_features == 0 || s.positions() == 0) return absl::OkStatus();
+  // Sums of nothing are 0; what is below divides by the sizes of patches and results.
+  const int64_t results = s.output_batch() * s.output_features * s.positions();
+  if (results == 0) return absl::OkStatus();
+  if (s.window() * s.filter_input == 0) {
+    std::memset(output, 0, static_cast<size_t>(results * hlo::byte_size(out)));
+    return absl::OkStatus();
+  }
   const auto with_filters = [&](auto run) -> absl::Status {
     absl::StatusOr<Filters> packed = filters(in, s, filter, context);
     return packed.ok() ? run(*packed) : packed.status();

@@ -161,9 +161,9 @@ absl::Status dot(DType in, DType out, const DotShape& s, const Batches& batches,
 constexpr int64_t kWidenedElements = 128 << 10, kWidenedTogether = 4 << 10;
 
 bool is_widened(const DotShape& s, const Batches& batches) {
-  return batches.have_strides() && s.batch > 0 && s.m > 0 && s.n > 0 && s.k > 0 &&
-         s.m * s.k + s.k * s.n <= kWidenedElements && s.m * s.n <= kWidenedElements &&
-         is_dense(s.m, s.k, s.lhs_m, s.lhs_k) && is_dense(s.n, s.k, s.rhs_n, s.rhs_k);
+  return batches.have_strides() && s.k > 0 && s.m * s.k + s.k * s.n <= kWidenedElements &&
+         s.m * s.n <= kWidenedElements && is_dense(s.m, s.k, s.lhs_m, s.lhs_k) &&
+         is_dense(s.n, s.k, s.rhs_n, s.rhs_k);
 }
 
 using Widen = void (*)(float* to, const uint16_t* from, int64_t n);
@@ -362,6 +362,8 @@ absl::Status complex_dot(DType in, const DotShape& s, const Batches& batches, co
 absl::Status dot(DType in, DType out, const DotShape& s, const Batches& batches, const void* a, const void* b,
                  void* c, const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  // What is below divides by the sizes of results.
+  if (s.batch == 0 || s.m == 0 || s.n == 0) return absl::OkStatus();
   if (hlo::byte_size(out) < 8 || s.k < kNarrowSums) {
     if (in == DType::kS8) return byte_dot<int8_t>(out, s, batches, a, b, c, context);
     if (in == DType::kU8) return byte_dot<uint8_t>(out, s, batches, a, b, c, context);

@@ -76,10 +76,10 @@ def _parameters():
         )
 
 
-def _arguments(key, row, dtype, n, extra=()):
+def _arguments(key, row, dtype, n, extra=(), shapes=None):
     rng = np.random.default_rng(zlib.crc32(key.encode()))
     out = []
-    for shape in row.shapes[n]:
+    for shape in shapes or row.shapes[n]:
         values = rng.uniform(row.low, row.high, (*extra, *shape))
         if dtype == "bool":
             a = values > 0

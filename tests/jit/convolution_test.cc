@@ -173,6 +173,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("convolutions of empty windows and images, of no features and of none at all") {
+  Pools pools;
+  std::mt19937_64 rng(22);
+  for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kS8, DType::kS32, DType::kC64})
+    for (int i = 0; i < 60; ++i) {
+      ConvShape s = random_shape(rng);
+      const int empty = i % 5;
+      if (empty == 0) s.filter_input = s.input_features = 0;
+      if (empty == 1) s.output_features = 0;
+      if (empty == 2) s.input_batch = 0;
+      for (ConvDim& d : s.spatial) {
+        if (empty == 3) d.filter = 0;
+        if (empty == 4) d.input = 0;
+        const int64_t padded = (d.input > 0 ? (d.input - 1) * d.input_dilation + 1 : 0) + d.pad_low + 1;
+        const int64_t window = d.filter > 0 ? (d.filter - 1) * d.filter_dilation + 1 : 0;
+        d.output = padded < window ? 0 : (padded - window) / d.stride + 1;
+      }
+      const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+      check_conv_bits(pools, type, type, s, sizes, rng);
+    }
+}
+
 // As in gradients of filters: the window nearly covers the input, and few positions are left.
 TEST_CASE("convolutions with long windows and few outputs have the bits of the definition") {
   Pools pools;

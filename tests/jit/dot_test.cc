@@ -252,6 +252,23 @@ TEST_CASE("many products of matrices that fit a vector") {
           }
 }
 
+TEST_CASE("products that are empty, or of nothing") {
+  Pools pools;
+  for (int t = 0; t < hlo::kNumDTypes; ++t) {
+    const auto type = static_cast<DType>(t);
+    if (!hlo::check_dot_types(type, type).ok()) continue;
+    for (int64_t batch : {0, 1, 3})
+      for (int64_t m : {0, 1, 2, 40})
+        for (int64_t n : {0, 1, 2, 40})
+          for (int64_t k : {0, 1, 2, 300}) {
+            if (batch * m * n * k != 0) continue;
+            const std::vector<char> a(static_cast<size_t>(batch * m * k * hlo::byte_size(type))),
+                b(static_cast<size_t>(batch * n * k * hlo::byte_size(type)));
+            check_dot(pools, type, type, {batch, m, n, k, m * k, k, 1, n * k, n, 1}, a.data(), b.data());
+          }
+  }
+}
+
 TEST_CASE("a row of a dot does not depend on how many rows there are") {
   Pools pools;
   std::mt19937_64 rng(9);

@@ -57,6 +57,15 @@ BATCHED = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", BATCHED)
+def test_batches_of_empty_matrices_are_those_of_each_alone(name, dtype):
+    x, y = lnp.zeros((19, 0, 0), dtype), lnp.zeros((19, 0, 3), dtype)
+    got = lm.tree.leaves(BATCHED[name](x, y))
+    for of_batch, of_one in zip(got, lm.tree.leaves(BATCHED[name](x[0], y[0])), strict=True):
+        np.testing.assert_array_equal(of_batch, np.stack([of_one] * 19))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("n", "columns"), [(3, 3), (5, 1), (7, 9), (8, 2), (16, 6), (31, 4), (32, 3), (48, 1), (49, 70), (64, 5)]
 )
