@@ -17,15 +17,20 @@ MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_
 PROGRAM_TESTS := tests/python/test_loop_programs.py tests/python/test_control_flow_programs.py
 PYTHON_TESTS := tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
 # Where values and programs are on another device than the host's; test-fake runs all so.
-DEVICE_TESTS := tests/python/test_devices.py tests/python/test_mixed_devices.py tests/python/test_transforms.py \
-  tests/python/test_jit.py tests/python/test_loops.py tests/python/test_indexing.py tests/python/test_array_api.py \
-  tests/python/test_interop.py tests/python/test_interrupts.py tests/python/test_fork.py tests/python/test_plans.py
+FAKE_TESTS := tests/python/test_devices.py tests/python/test_mixed_devices.py tests/python/test_transforms.py \
+  tests/python/test_loops.py tests/python/test_array_api.py tests/python/test_interrupts.py tests/python/test_fork.py \
+  tests/python/test_plans.py
+CUDA_TESTS := tests/python/test_mixed_devices.py tests/python/test_jit.py tests/python/test_loops.py \
+  tests/python/test_indexing.py tests/python/test_interop.py tests/python/test_linalg.py tests/python/test_fft.py
+# The driver and libraries of CUDA: a stand-in for all of them, or with CUDA_DRIVER= those of the machine.
+CUDA_DRIVER ?= $(CURDIR)/$(BUILD)/tests/liblamina_cuda_standin.so
+ON_CUDA = LAMINA_DEFAULT_DEVICE=cuda $(if $(CUDA_DRIVER),$(foreach l,CUDA_DRIVER CUBLAS CUBLASLT CUDNN CUFFT CUSOLVER,LAMINA_$(l)=$(CUDA_DRIVER)))
 CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-full test-fake gpu-bundle demo bench bench-core accuracy format lint clean
+.PHONY: setup build test test-full test-fake test-cuda gpu-bundle demo bench bench-core accuracy format lint clean
 
 setup:
 	cmake/setup.sh $(VENV)
@@ -45,7 +50,8 @@ test: build
 	tests/as_avx2.sh env $(PYTEST) $(MACHINE_TESTS) -m "not slow" || [ $$? = 77 ]
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(PROGRAM_TESTS) -m programs
-	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
+	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(FAKE_TESTS) -m "not slow"
+	$(ON_CUDA) $(PYTEST) $(CUDA_TESTS) -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device
 # (docs/devices.md) as the default one.
@@ -56,6 +62,10 @@ test-full test-fake: build
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)
+
+# By themselves, and the slow ones among them.
+test-cuda: build
+	$(ON_CUDA) $(PYTEST) $(CUDA_TESTS)
 
 # Tests and measurements for a machine that has a GPU and nothing else: there, python3 lamina-gpu/run.py.
 gpu-bundle: build

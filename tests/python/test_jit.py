@@ -643,7 +643,7 @@ def test_dict_order_does_not_matter_and_names_do():
         (lambda x: x + 1.0, 1, 0),
         (lambda x: x, 0, 0),
         (lambda x: lnp.reshape(lnp.flip(x, 0), (-1,)), 1, 0),
-        (lambda x: lnp.sort(lnp.sort(x, 0), 1), 3 if ON_CUDA else 2, 0.1),
+        (lambda x: lnp.sort(lnp.sort(x, 0), 1), 2, 0.1),
         (lambda x: lnp.sum(lnp.sort(x, 0) @ x), 2, 1.5),  # each thread packs 128 KiB of the first factor
         (lambda x: lm.lax.fori_loop(0, 3, lambda i, c: lnp.flip(c, 0), x), 2, 0),
     ],
@@ -652,7 +652,7 @@ def test_dict_order_does_not_matter_and_names_do():
 def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     """In blocks of one array; `scratch`: working memory of steps, which the plan leaves out.
 
-    What sorts merge from and to is the host's working memory, and a part of the plan on CUDA.
+    What sorts merge from and to is the host's working memory; on CUDA a block sorts so short rows by itself.
     """
     x = lnp.asarray(np.random.default_rng(0).random((512, 512)).astype(np.float32))
     compiled = lm.jit(f).trace(x).lower().compile()
