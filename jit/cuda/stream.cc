@@ -232,9 +232,9 @@ absl::Status CudaStream::write(Address to, const void* from, int64_t bytes) {
   return gpu_.health();
 }
 
-absl::Status CudaStream::read(Address from, int64_t bytes, void* to) {
+absl::Status CudaStream::read(Address from, int64_t bytes, void* to, StepWatcher* watcher) {
   const Part all{from, bytes, to};
-  return read_all({&all, 1}, nullptr);
+  return read_all({&all, 1}, watcher);
 }
 
 // Parts that lie behind each other in one piece of staging.

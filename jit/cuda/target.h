@@ -9,6 +9,7 @@
 #include "jit/cuda/factorizations.h"
 #include "jit/cuda/fourier.h"
 #include "jit/cuda/kernels.h"
+#include "jit/cuda/loop_switch.h"
 #include "jit/cuda/products.h"
 #include "jit/cuda/queue_step.h"
 #include "jit/cuda/triangles.h"
@@ -27,6 +28,7 @@ class CudaTarget final : public Target {
   void serve(int capability, Address never, std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
     capability_ = capability;
     never_ = never;
+    gpu_ = gpus[0].get();
     kernels_.set_driver_version(driver_version);
     products_.serve(gpus, driver_version);
     convolutions_.serve(gpus, driver_version);
@@ -51,6 +53,8 @@ class CudaTarget final : public Target {
   HeldRows hold_rows(std::span<const Step* const> steps, int64_t rows, std::span<const int> of_slot,
                      const std::vector<bool>& inner) const override;
   Batch batch(std::span<const Step* const> steps) const override;
+  absl::StatusOr<std::unique_ptr<const Loop>> loop(std::span<const Step* const> steps,
+                                                   int64_t copied) const override;
   absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
   absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
   absl::StatusOr<std::string> machine() const override;
@@ -77,6 +81,8 @@ class CudaTarget final : public Target {
                         .chain_least_rows = 256};
   int capability_ = kLeastCapability;
   Address never_;
+  Gpu* gpu_ = nullptr;  // the first
+  mutable LoopSwitch loop_switch_;
   mutable CudaKernels kernels_;
   mutable Products products_;
   mutable Convolutions convolutions_;

@@ -46,6 +46,7 @@ struct OpaqueFunction {
 };
 struct OpaqueModule {
   std::shared_ptr<const KernelTwin> twin;
+  bool has_loop_switch;
   std::vector<std::unique_ptr<OpaqueFunction>> functions;
 };
 }  // namespace lamina::jit::cuda
