@@ -38,7 +38,7 @@ void add_cuda(Findings& out) {
                                            driver.version % 1000 / 10));
   out.emplace_back("kernel assembler", (*client)->kernels().assembler());
   out.emplace_back("matrix products", (*client)->products().library());
-  out.emplace_back("convolutions", (*client)->convolutions().library());
+  out.emplace_back("convolutions", (*client)->dnn().library());
   out.emplace_back("transforms (FFT)", (*client)->fourier().library());
   out.emplace_back("factorizations", (*client)->factorizations().library());
   out.emplace_back("triangular solves", (*client)->triangles().library());

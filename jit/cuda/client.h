@@ -42,6 +42,8 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   CudaTarget& target() { return target_; }
   CudaKernels& kernels() { return target_.kernels(); }
   Products& products() { return target_.products(); }
+  DnnLibrary& dnn() { return target_.dnn(); }
+  Attentions& attentions() { return target_.attentions(); }
   Convolutions& convolutions() { return target_.convolutions(); }
   Fourier& fourier() { return target_.fourier(); }
   Factorizations& factorizations() { return target_.factorizations(); }

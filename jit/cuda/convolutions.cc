@@ -68,24 +68,6 @@ const ConvolutionOperation& operation_of(ConvolutionKind kind) {
 // By which arrays are known to the library.
 constexpr std::array<int64_t, 3> kIds{1, 2, 3};
 
-constexpr int64_t kMostConvolutionWorkspace = 256 << 20;
-
-constexpr DnnHeuristic kHeuristics[] = {DnnHeuristic::kB, DnnHeuristic::kA, DnnHeuristic::kFallback};
-
-// What is not wanted of an engine, and from when on.
-enum class Unwanted { kAlways, kInSame, kOfF32InSame };
-constexpr std::pair<DnnNumericalNote, Unwanted> kUnwanted[] = {
-    {DnnNumericalNote::kNondeterministic, Unwanted::kAlways},
-    {DnnNumericalNote::kDownConvertsInputs, Unwanted::kAlways},
-    {DnnNumericalNote::kTensorCore, Unwanted::kOfF32InSame},
-    {DnnNumericalNote::kReducesInLessPrecision, Unwanted::kInSame},
-    {DnnNumericalNote::kFft, Unwanted::kInSame},
-    {DnnNumericalNote::kWinograd, Unwanted::kInSame},
-    {DnnNumericalNote::kWinograd4, Unwanted::kInSame},
-    {DnnNumericalNote::kWinograd6, Unwanted::kInSame},
-    {DnnNumericalNote::kWinograd13, Unwanted::kInSame},
-};
-
 // What an array of so many bytes is aligned to that may follow others in an arena.
 int64_t array_alignment(int64_t bytes) { return std::min(kArenaAlignment, bytes & -bytes); }
 
@@ -116,12 +98,6 @@ double multiplications(const ConvShape& s) {
         static_cast<double>(d.output) * static_cast<double>(d.filter) / static_cast<double>(d.input_dilation);
   return work;
 }
-
-// What stands for a device: a handle, or else what its properties are.
-struct PlannedFor {
-  DnnHandle handle;
-  const DnnObject* properties;
-};
 
 }  // namespace
 
@@ -169,8 +145,10 @@ struct Convolution::Descriptions {
     return operation_object.finalize().status();
   }
 
-  // The first plan that serves, of those that the library names.
-  absl::StatusOr<std::shared_ptr<const Plan>> choose(const PlannedFor& target) const;
+  absl::StatusOr<std::shared_ptr<const DnnPlan>> choose(const DnnTarget& target) const {
+    const DnnDescriptor operation_handle = operation_object.handle();
+    return choose_plan(dnn, {&operation_handle, 1}, target, {is_fast, types->type == DType::kF32, false});
+  }
 
   const Dnn& dnn;
   const ConvolutionOperation& operation;
@@ -179,85 +157,6 @@ struct Convolution::Descriptions {
   std::vector<DnnObject> tensors;
   DnnObject convolution, operation_object;
 };
-
-// What runs on one device, and what it is made of.
-struct Convolution::Plan {
-  std::shared_ptr<const DnnObject> graph;
-  DnnObject config, plan;
-  int64_t engine = 0, workspace_bytes = 0;
-  bool on_tensor_cores = false;
-};
-
-absl::StatusOr<std::shared_ptr<const Convolution::Plan>> Convolution::Descriptions::choose(
-    const PlannedFor& target) const {
-  using enum DnnAttribute;
-  auto graph = std::make_shared<DnnObject>(dnn, DnnKind::kGraph);
-  if (target.handle) graph->set(kGraphHandle, target.handle);
-  graph->set(kGraphOperations, operation_object).finalize();
-  if (!graph->ok())
-    return absl::UnimplementedError(str_cat("it refuses the convolution: ", dnn.words(graph->status())));
-  std::string why = "it has no engine";
-  for (const DnnHeuristic mode : kHeuristics) {
-    DnnObject heuristic(dnn, DnnKind::kHeuristic);
-    heuristic.set(kHeuristicGraph, *graph).set(kHeuristicMode, mode);
-    if (!target.handle) heuristic.set(kHeuristicDevice, *target.properties);
-    heuristic.finalize();
-    const int64_t most = heuristic.get(kHeuristicResults, std::span<DnnDescriptor>());
-    std::vector<DnnObject> configs;
-    std::vector<DnnDescriptor> handles;
-    for (int64_t i = 0; i < most; ++i) {
-      configs.emplace_back(dnn, DnnKind::kEngineConfig);
-      handles.push_back(configs.back().handle());
-    }
-    const int64_t count = most == 0 ? 0 : heuristic.get(kHeuristicResults, std::span<DnnDescriptor>(handles));
-    if (!heuristic.ok()) why = str_cat("it has no engine: ", dnn.words(heuristic.status()));
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      DnnObject engine(dnn, DnnKind::kEngine);
-      DnnDescriptor handle = engine.handle();
-      configs[i].get(kConfigEngine, std::span<DnnDescriptor>(&handle, 1));
-      std::array<DnnNumericalNote, kMostNumericalNotes> notes{};
-      std::array<DnnBehaviorNote, kMostBehaviorNotes> behavior{};
-      const auto num_notes =
-          static_cast<size_t>(engine.get(kEngineNumericalNotes, std::span<DnnNumericalNote>(notes)));
-      const auto num_behavior =
-          static_cast<size_t>(engine.get(kEngineBehaviorNotes, std::span<DnnBehaviorNote>(behavior)));
-      const auto has = [&](DnnNumericalNote n) {
-        return std::find(notes.begin(), notes.begin() + num_notes, n) != notes.begin() + num_notes;
-      };
-      const bool is_slow = std::find(behavior.begin(), behavior.begin() + num_behavior,
-                                     DnnBehaviorNote::kCompiledAtRunTime) != behavior.begin() + num_behavior;
-      const bool is_unwanted = std::any_of(std::begin(kUnwanted), std::end(kUnwanted), [&](const auto& row) {
-        return has(row.first) &&
-               (row.second == Unwanted::kAlways ||
-                (!is_fast && (row.second == Unwanted::kInSame || types->type == DType::kF32)));
-      });
-      if (!configs[i].ok() || !engine.ok()) continue;
-      if (is_slow || is_unwanted) {
-        why = "its engines for it are less exact, or in no certain order, or compiled for seconds";
-        continue;
-      }
-      DnnObject plan(dnn, DnnKind::kPlan);
-      if (target.handle)
-        plan.set(kPlanHandle, target.handle);
-      else
-        plan.set(kPlanDevice, *target.properties);
-      plan.set(kPlanConfig, configs[i]).finalize();
-      const auto bytes = plan.get<int64_t>(kPlanWorkspace);
-      if (!plan.ok()) {
-        why = str_cat("its engines refuse: ", dnn.words(plan.status()));
-        continue;
-      }
-      if (bytes > kMostConvolutionWorkspace) {
-        why = str_cat("its engines want ", bytes, " bytes of work space");
-        continue;
-      }
-      return std::make_shared<const Plan>(Plan{std::move(graph), std::move(configs[i]), std::move(plan),
-                                               engine.get<int64_t>(kEngineNumber), bytes,
-                                               has(DnnNumericalNote::kTensorCore)});
-    }
-  }
-  return absl::UnimplementedError(why);
-}
 
 int64_t Convolution::workspace_bytes() const {
   int64_t bytes = 0;
@@ -269,14 +168,15 @@ std::string Convolution::describe() const {
   const Descriptions& d = *descriptions_;
   std::string out = str_cat("cuDNN ", dnn_->version_text());
   for (const Choice& c : choices_) {
-    const Plan &plan = *c.plan, &first = *choices_[0].plan;
+    const DnnPlan &plan = *c.plan, &first = *choices_[0].plan;
     // Devices of one kind have one choice.
-    if (&plan != &first && plan.engine == first.engine && plan.workspace_bytes == first.workspace_bytes)
+    if (&plan != &first && plan.engine.number == first.engine.number &&
+        plan.workspace_bytes == first.workspace_bytes)
       continue;
     if (&plan != &first) str_append(&out, "; on ", c.device->gpu->name());
-    const bool is_tf32 = d.types->type == DType::kF32 && plan.on_tensor_cores;
+    const bool is_tf32 = d.types->type == DType::kF32 && plan.engine.on_tensor_cores;
     str_append(&out, " in ", is_tf32 ? "tf32" : (d.types->compute == DnnType::kF64 ? "f64" : "f32"), ", ",
-               d.operation.name, ", engine ", plan.engine);
+               d.operation.name, ", engine ", plan.engine.number);
     if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
   }
   return out + cuda::describe(copies_, {"input", "filter", "result"});
@@ -294,70 +194,7 @@ absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
       return absl::InternalError("an array of a convolution lies where none was expected to begin");
     arrays[i] = reinterpret_cast<void*>(begin);
   }
-  return queue.call_library([&](StreamHandle stream) -> absl::Status {
-    std::lock_guard lock(choice->device->mutex);
-    using enum DnnAttribute;
-    DnnObject pack(*dnn_, DnnKind::kArrays);
-    pack.set(kArraysIds, std::span<const int64_t>(kIds)).set(kArraysPointers, std::span<void* const>(arrays));
-    if (choice->plan->workspace_bytes > 0)
-      pack.set(kArraysWorkspace, workspace_in(at.workspace, kDnnWorkspaceAlignment));
-    DnnStatus status = pack.finalize().status();
-    if (status == DnnStatus::kSuccess) status = dnn_->set_stream(choice->device->handle, stream);
-    if (status == DnnStatus::kSuccess)
-      status = dnn_->execute(choice->device->handle, choice->plan->plan.handle(), pack.handle());
-    if (status == DnnStatus::kSuccess) return absl::OkStatus();
-    const std::string why = str_cat(queue.gpu().name(), " failed convolving: ", dnn_->words(status));
-    return status == DnnStatus::kHostAllocFailed || status == DnnStatus::kDeviceAllocFailed
-               ? absl::ResourceExhaustedError(why)
-               : absl::InternalError(why);
-  });
-}
-
-void Convolutions::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
-  std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
-  opened_ = nullptr;
-}
-
-double Convolutions::set_least_work(double least) {
-  std::lock_guard lock(mutex_);
-  return std::exchange(least_work_, least);
-}
-
-const absl::StatusOr<Convolutions::Opened>& Convolutions::opened_locked() {
-  if (opened_) return *opened_;
-  const auto open = [&]() -> absl::StatusOr<Opened> {
-    absl::StatusOr<Dnn> dnn = load_dnn(driver_version_);
-    if (!dnn.ok()) return dnn.status();
-    Opened out{*std::move(dnn), {}};
-    std::vector<DnnHandle> handles;
-    for (const std::unique_ptr<Gpu>& gpu : gpus_) {
-      DnnHandle handle = nullptr;
-      DnnStatus status = DnnStatus::kSuccess;
-      const absl::Status entered = gpu->within([&] {
-        status = out.dnn.create(&handle);
-        return absl::OkStatus();
-      });
-      if (entered.ok() && status != DnnStatus::kSuccess)
-        return absl::NotFoundError(
-            str_cat(out.dnn.library, " does not start on ", gpu->name(), ": ", out.dnn.words(status)));
-      handles.push_back(handle);
-    }
-    // Their locks stay.
-    for (size_t g = 0; g < handles.size(); ++g)
-      out.devices.push_back(std::make_unique<Convolution::Device>(gpus_[g].get(), handles[g]));
-    return out;
-  };
-  opened_ = new absl::StatusOr<Opened>(open());
-  return *opened_;
-}
-
-std::string Convolutions::library() {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Opened>& opened = opened_locked();
-  return opened.ok() ? str_cat(opened->dnn.library, ", version ", opened->dnn.version_text())
-                     : str_cat("our own kernels: ", opened.status().message());
+  return enqueue_plan(queue, *dnn_, *choice->device, *choice->plan, kIds, arrays, at.workspace, "convolving");
 }
 
 Convolutions::MadePlan Convolutions::described(const Dnn& dnn, const Node& node,
@@ -387,11 +224,10 @@ Convolutions::MadePlan Convolutions::described(const Dnn& dnn, const Node& node,
 
 absl::StatusOr<std::unique_ptr<const Convolution>> Convolutions::plan(const Node& node) {
   const ConvShape shape = hlo::conv_shape(node);
-  std::lock_guard lock(mutex_);
-  if (multiplications(shape) < std::max(least_work_, 1.0)) return nullptr;
+  if (multiplications(shape) < std::max(least_work_.load(), 1.0)) return nullptr;
   const absl::StatusOr<std::vector<ConvolutionForm>> forms = convolution_forms(shape);
   if (!forms.ok()) return forms.status();
-  const absl::StatusOr<Opened>& opened = opened_locked();
+  const absl::StatusOr<DnnLibrary::Opened>& opened = library_.opened();
   if (!opened.ok()) return opened.status();
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
@@ -399,7 +235,7 @@ absl::StatusOr<std::unique_ptr<const Convolution>> Convolutions::plan(const Node
     MadePlan made = described(opened->dnn, node, form);
     if (!made.ok()) now = made.status();
     for (size_t d = 0; d < opened->devices.size() && now.ok(); ++d) {
-      Convolution::Device& device = *opened->devices[d];
+      DnnDevice& device = *opened->devices[d];
       if (!device.handle || device.gpu->is_lost()) continue;
       now = device.gpu->within([&] {
         std::lock_guard one_call(device.mutex);
@@ -426,7 +262,7 @@ absl::StatusOr<std::string> Convolutions::chosen_for(const Dnn& dnn, std::string
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
     MadePlan made = described(dnn, node, form);
-    absl::StatusOr<std::shared_ptr<const Convolution::Plan>> plan =
+    absl::StatusOr<std::shared_ptr<const DnnPlan>> plan =
         made.ok() ? (*made)->descriptions_->choose({nullptr, &device}) : made.status();
     if (plan.ok()) {
       (*made)->choices_.push_back({nullptr, *std::move(plan)});

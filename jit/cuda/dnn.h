@@ -1,5 +1,5 @@
 // cuDNN as this library sees it: its own declarations, and a table of functions that is filled when the first
-// large convolution wants it.
+// large convolution or attention wants it.
 //
 // Contract: as of the driver (jit/cuda/driver.h): nothing links to it, no header of a toolkit is needed, and
 // a machine without it is in its normal state. Of the library's two interfaces this is that of descriptors:
@@ -41,6 +41,7 @@ enum class DnnStatus : int {
 
 // Kinds of descriptors.
 enum class DnnKind : int {
+  kPointwise = 0,
   kConvolution = 1,
   kEngine = 2,
   kEngineConfig = 3,
@@ -49,13 +50,22 @@ enum class DnnKind : int {
   kForward = 10,
   kBackwardFilter = 11,
   kBackwardData = 12,
+  kPointwiseOperation = 13,
   kGraph = 15,
   kArrays = 16,
   kTensor = 17,
+  kProduct = 18,
+  kProductOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
   kDeviceProperties = 38,
 };
 
 enum class DnnAttribute : int {
+  kPointwiseMode = 0,
+  kPointwiseType = 1,
+  kPointwiseAxis = 9,
+
   kComputeType = 100,
   kConvolutionMode = 101,
   kDilations = 102,
@@ -96,6 +106,13 @@ enum class DnnAttribute : int {
   kFilterInput = 716,
   kFilterOutput = 717,
 
+  // Of elementwise operations: how, operands, result; what is chosen by.
+  kPointwiseHow = 750,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
+  kPointwiseChoice = 758,
+
   kGraphHandle = 800,
   kGraphOperations = 801,
 
@@ -104,6 +121,8 @@ enum class DnnAttribute : int {
   kTensorDims = 902,
   kTensorStrides = 903,
   kTensorId = 906,
+  kTensorIsVirtual = 907,  // between operations, in no memory
+  kTensorIsByValue = 908,  // one number, which the host has
 
   kArraysIds = 1000,
   kArraysPointers = 1001,
@@ -113,12 +132,25 @@ enum class DnnAttribute : int {
   kEngineNumericalNotes = 1303,
   kEngineBehaviorNotes = 1305,
 
+  kProductType = 1500,
+  kProductA = 1520,
+  kProductB = 1521,
+  kProductC = 1522,
+  kProductHow = 1523,
+
+  kReductionMode = 1600,
+  kReductionType = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kReductionHow = 1612,
+
   kPropertiesText = 2702,
 };
 
 enum class DnnAttributeType : int {
   kHandle = 0,
   kDataType = 1,
+  kBoolean = 2,
   kInt64 = 3,
   kFloat = 4,
   kDouble = 5,
@@ -126,12 +158,28 @@ enum class DnnAttributeType : int {
   kConvolutionMode = 7,
   kHeuristicMode = 8,
   kNumericalNote = 11,
+  kPointwiseMode = 14,
   kDescriptor = 15,
+  kReductionMode = 18,
   kBehaviorNote = 19,
   kChar = 24,
 };
 
-enum class DnnType : int { kF32 = 0, kF64 = 1, kF16 = 2, kBF16 = 9 };
+enum class DnnType : int { kF32 = 0, kF64 = 1, kF16 = 2, kS32 = 4, kBF16 = 9, kPred = 11 };
+
+enum class DnnPointwise : int {
+  kAdd = 0,
+  kMultiply = 1,
+  kDivide = 6,
+  kSubtract = 9,
+  kExponential = 13,
+  kLogarithm = 15,
+  kGreaterOrEqual = 303,
+  kIndex = 501,
+  kSelect = 601,
+};
+
+enum class DnnReduction : int { kAdd = 0, kMaximum = 3 };
 
 // A convolution, in the library's words, reads its filter backwards along the spatial dimensions.
 enum class DnnConvolutionMode : int { kConvolution = 0, kCrossCorrelation = 1 };
@@ -173,6 +221,9 @@ constexpr DnnAttributeType attribute_type() {
   if constexpr (std::is_same_v<T, DnnDescriptor>) return DnnAttributeType::kDescriptor;
   if constexpr (std::is_same_v<T, DnnBehaviorNote>) return DnnAttributeType::kBehaviorNote;
   if constexpr (std::is_same_v<T, char>) return DnnAttributeType::kChar;
+  if constexpr (std::is_same_v<T, bool>) return DnnAttributeType::kBoolean;
+  if constexpr (std::is_same_v<T, DnnPointwise>) return DnnAttributeType::kPointwiseMode;
+  if constexpr (std::is_same_v<T, DnnReduction>) return DnnAttributeType::kReductionMode;
 }
 
 struct Dnn {

@@ -82,6 +82,17 @@ absl::StatusOr<std::unique_ptr<Step>> make_step(const char* name,
   return step;
 }
 
+class AttentionCall final : public LibraryCall {
+ public:
+  explicit AttentionCall(std::shared_ptr<const Attention> attention) : attention_(std::move(attention)) {}
+  absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
+    return attention_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4], at[5], at[6]});
+  }
+
+ private:
+  const std::shared_ptr<const Attention> attention_;
+};
+
 class TransformCall final : public LibraryCall {
  public:
   explicit TransformCall(std::unique_ptr<const Transform> transform) : transform_(std::move(transform)) {}
@@ -122,6 +133,40 @@ absl::StatusOr<std::unique_ptr<Step>> make_convolution_step(Convolutions& convol
                                                             const hlo::Node& convolution,
                                                             const SlotOf& slot_of, MakeKernel make_kernel) {
   return make_step("convolution", convolutions.plan(convolution), kernels, convolution, slot_of, make_kernel);
+}
+
+absl::StatusOr<std::unique_ptr<Step>> make_attention_step(Attentions& attentions, CudaKernels& kernels,
+                                                          const hlo::Node& call, const AttentionForm& form,
+                                                          const SlotOf& slot_of, MakeKernel make_kernel) {
+  absl::StatusOr<std::shared_ptr<const Attention>> attention = attentions.plan(form);
+  if (!attention.ok()) return attention.status();
+  if (!*attention) return nullptr;
+  auto step = std::make_unique<PartsStep>(kernels, call, slot_of);
+  size_t next = 3;
+  const int bias = form.bias ? step->operand(next++) : -1;
+  int scale = form.has_scale_operand ? step->operand(next) : -1;
+  if (form.has_scale_operand && (form.divides || call.operand_type(next)->dtype != hlo::DType::kF32)) {
+    absl::StatusOr<std::unique_ptr<QueueStep>> kernel = make_recorded(
+        make_kernel, std::array{call.operand_type(next)}, [&](Builder& b, std::span<const Value> x) {
+          const Value factor = b.convert(x[0], hlo::DType::kF32);
+          return form.divides ? b.divide(b.full_like(factor, 1), factor) : factor;
+        });
+    if (!kernel.ok()) return kernel.status();
+    const int given = std::exchange(scale, step->add_memory(sizeof(float)));
+    step->add(*std::move(kernel), {given, scale});
+  }
+  step->set_description(str_cat("attention by ", (*attention)->describe(), ", ",
+                                hlo::to_string(*call.operand_type(0)), " ",
+                                hlo::to_string(*call.operand_type(1))));
+  std::vector<int> arrays{step->operand(0),
+                          step->operand(1),
+                          step->operand(2),
+                          step->result(0),
+                          bias,
+                          scale,
+                          step->add_memory((*attention)->workspace_bytes())};
+  step->add(std::make_unique<AttentionCall>(*std::move(attention)), std::move(arrays));
+  return step;
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_fourier_step(Fourier& fourier, CudaKernels& kernels,

@@ -35,9 +35,13 @@ bool is_long_running_scan(const hlo::Node& loop) {
 
 absl::StatusOr<hlo::ComputationPtr> CudaTarget::prepared(const hlo::ComputationPtr& program) const {
   absl::StatusOr<hlo::ComputationPtr> joined = hlo::join_transforms(program);
+  if (!joined.ok()) return joined;
   // In this order: only a program with such transforms opens the library.
-  if (!joined.ok() || *joined == program || fourier_.is_there()) return joined;
-  return program;
+  if (*joined != program && !fourier_.is_there()) joined = program;
+  return with_attention_calls(*joined, [&](const AttentionForm& form) {
+    const auto plan = attentions_.plan(form);
+    return plan.ok() && *plan != nullptr;
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPlan& plan,
@@ -48,6 +52,8 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
     const char* library = nullptr;
     absl::StatusOr<std::unique_ptr<Step>> call = library_call(*group.anchors[0], slot_of, library);
     if (call.ok() && *call) return call;
+    // For what was put there for a library, nobody else has a form.
+    if (!call.ok() && attention_form(*group.anchors[0])) return call;
     if (!call.ok()) beside = str_cat(", without ", library, ": ", call.status().message());
   }
   const bool is_slow = group.repeat && is_long_running_scan(*group.repeat);
@@ -74,6 +80,10 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& 
       library = "cuDNN";
       return make_convolution_step(convolutions_, kernels_, node, slot_of, made);
     case hlo::Op::custom_call:
+      if (const auto form = attention_form(node)) {
+        library = "cuDNN";
+        return make_attention_step(attentions_, kernels_, node, *form, slot_of, made);
+      }
       if (factorization_form(node)) {
         library = "cuSOLVER";
         return make_factorization_step(factorizations_, kernels_, node, slot_of, made);

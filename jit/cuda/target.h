@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "jit/cuda/attention.h"
 #include "jit/cuda/convolutions.h"
+#include "jit/cuda/dnn_library.h"
 #include "jit/cuda/factorizations.h"
 #include "jit/cuda/fourier.h"
 #include "jit/cuda/kernels.h"
@@ -17,10 +19,10 @@
 
 namespace lamina::jit::cuda {
 
-// Loops are kernels of the device, large products calls of cublasLt, large convolutions calls of cuDNN,
-// Fourier transforms calls of cuFFT, factorizations of few matrices calls of cuSOLVER, and triangular
-// solutions calls of cuBLAS. What has no form there, and is no control flow, is the CPU's step, on copies of
-// its values.
+// Loops are kernels of the device, large products calls of cublasLt, large convolutions and attention calls
+// of cuDNN, Fourier transforms calls of cuFFT, factorizations of few matrices calls of cuSOLVER, and
+// triangular solutions calls of cuBLAS. What has no form there, and is no control flow, is the CPU's step, on
+// copies of its values.
 class CudaTarget final : public Target {
  public:
   // Of all devices there are: the lowest capability, and a word of theirs that is 0; they themselves, and
@@ -31,12 +33,14 @@ class CudaTarget final : public Target {
     gpu_ = gpus[0].get();
     kernels_.set_driver_version(driver_version);
     products_.serve(gpus, driver_version);
-    convolutions_.serve(gpus, driver_version);
+    dnn_.serve(gpus, driver_version);
     fourier_.serve(gpus, driver_version);
     factorizations_.serve(gpus, driver_version);
     triangles_.serve(gpus, driver_version);
   }
   Products& products() const { return products_; }
+  DnnLibrary& dnn() const { return dnn_; }
+  Attentions& attentions() const { return attentions_; }
   Convolutions& convolutions() const { return convolutions_; }
   Fourier& fourier() const { return fourier_; }
   Factorizations& factorizations() const { return factorizations_; }
@@ -85,7 +89,9 @@ class CudaTarget final : public Target {
   mutable LoopSwitch loop_switch_;
   mutable CudaKernels kernels_;
   mutable Products products_;
-  mutable Convolutions convolutions_;
+  mutable DnnLibrary dnn_;
+  mutable Convolutions convolutions_{dnn_};
+  mutable Attentions attentions_{dnn_};
   mutable Fourier fourier_;
   mutable Factorizations factorizations_;
   mutable Triangles triangles_;

@@ -167,7 +167,9 @@ Work work_of(const Node& n) {
       return {16 * elements, 0, 0};
     case Op::custom_call: {
       const std::string& name = n.attrs().string(Attr::call_target_name);
-      return hlo::linalg::find_routine(name) ? routine_work(n, name) : Work{elements, 0, 0};
+      if (hlo::linalg::find_routine(name)) return routine_work(n, name);
+      // One that stands for what its body does.
+      return n.attrs().has(Attr::body) ? region(Attr::body) : Work{elements, 0, 0};
     }
     case Op::scan:
       return region(Attr::body).times(n.attrs().integer(Attr::length));

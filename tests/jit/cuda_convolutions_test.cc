@@ -3,12 +3,11 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "hlo/builder.h"
 #include "jit/cuda/convolutions.h"
+#include "tests/jit/device_properties.h"
 #include "tests/jit/executable_testing.h"
 #include "tests/jit/kernel_testing.h"
 #include "tests/jit/program_text.h"
@@ -27,7 +26,7 @@ size_t count(const std::string& text, std::string_view part) {
 }
 
 ScopedLibrary cudnn(const char* named, int driver_version) {
-  const auto serve = [](int version) { cuda_client().convolutions().serve(cuda_client().gpus(), version); };
+  const auto serve = [](int version) { cuda_client().dnn().serve(cuda_client().gpus(), version); };
   return {"CUDNN", serve, named, driver_version};
 }
 
@@ -185,18 +184,6 @@ const Conv kLarge[] = {
     {{32, 3, 224, 224}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}},
 };
 
-// As the library wrote them where there was one, and what later versions want to know besides.
-std::string h100_properties() {
-  std::ifstream file(std::string(kTestsFolder) + "/gpu/results/h100-2026-11-26.json");
-  REQUIRE(file.good());
-  std::stringstream read;
-  read << file.rdbuf();
-  const std::string text = read.str();
-  const size_t begin = text.find('{', text.find("\"device_properties\""));
-  return text.substr(begin, text.find('}', begin) - begin) +
-         ", \"memoryBusWidth\": 5120, \"oversizedSharedMemoryPerBlock\": 0}";
-}
-
 }  // namespace
 
 TEST_CASE("large convolutions are calls of cuDNN, small ones our kernels", "[cuda][cuda_convolutions]") {
@@ -321,8 +308,7 @@ TEST_CASE("without cuDNN our kernels convolve, and it is said why", "[cuda][cuda
   const ScopedLeastWork all(0);
   const auto said = [](const char* named, int driver = 12040) {
     const ScopedLibrary other = cudnn(named, driver);
-    const std::string steps = steps_of(parsed(kSmall.text())),
-                      library = cuda_client().convolutions().library();
+    const std::string steps = steps_of(parsed(kSmall.text())), library = cuda_client().dnn().library();
     INFO(steps);
     const std::string begin = "our own kernels: ";
     REQUIRE(has(library, begin));
@@ -338,7 +324,7 @@ TEST_CASE("without cuDNN our kernels convolve, and it is said why", "[cuda][cuda
   setenv("LAMINA_STANDIN_CUDNN", "100000", 1);
   CHECK(said(kCudaStandin) ==
         std::string(kCudaStandin) + " is version 10.0.0, and 9 is the one that is known");
-  CHECK(cuda_client().convolutions().library() == std::string(kCudaStandin) + ", version 9.19.0");
+  CHECK(cuda_client().dnn().library() == std::string(kCudaStandin) + ", version 9.19.0");
 }
 
 TEST_CASE("a convolution that fails says so, and the next one works", "[cuda][cuda_convolutions]") {

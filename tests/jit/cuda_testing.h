@@ -30,21 +30,23 @@ inline const StandinControl* standin() {
   return control;
 }
 
-// Products and convolutions of so much work and more are the libraries'.
+// Products, convolutions and attentions of so much work and more are the libraries'.
 class ScopedLeastWork {
  public:
   explicit ScopedLeastWork(double least)
       : products_(cuda_client().products().set_least_work(least)),
-        convolutions_(cuda_client().convolutions().set_least_work(least)) {}
+        convolutions_(cuda_client().convolutions().set_least_work(least)),
+        attentions_(cuda_client().attentions().set_least_work(least)) {}
   ~ScopedLeastWork() {
     cuda_client().products().set_least_work(products_);
     cuda_client().convolutions().set_least_work(convolutions_);
+    cuda_client().attentions().set_least_work(attentions_);
   }
   ScopedLeastWork(const ScopedLeastWork&) = delete;
   ScopedLeastWork& operator=(const ScopedLeastWork&) = delete;
 
  private:
-  const double products_, convolutions_;
+  const double products_, convolutions_, attentions_;
 };
 // The library of this name of the environment ("CUFFT") for as long as it lives; null: what the machine has.
 // `serve` begins with it anew, for a driver of some version.

@@ -638,3 +638,56 @@ def test_a_machine_without_a_driver():
     """
     out = run(program, LAMINA_CUDA_DRIVER="")
     assert out == "there is no device 'cuda': no NVIDIA driver: libcuda.so.1 was not found\n"
+
+
+def test_attention_is_one_call_of_cudnn(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+        from lamina import nn
+
+        def by_hand(q, k, v):
+            scores = lnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=lnp.float32) / 8
+            weights = nn.softmax(scores, axis=-1).astype(q.dtype)
+            return lnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+        def of_matrices(q, k, v):
+            q, k, v = (lnp.swapaxes(x, 1, 2) for x in (q, k, v))
+            scores = q @ lnp.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
+            past = lnp.tril(lnp.ones((128, 128), bool))
+            return nn.softmax(lnp.where(past, scores, -1e9), axis=-1) @ v
+
+        def causal(q, k, v):
+            return nn.dot_product_attention(q, k, v, is_causal=True)
+
+        def biased(q, k, v):
+            bias = lnp.sin(lnp.arange(2 * 128 * 128.0)).reshape(2, 1, 128, 128)
+            return nn.dot_product_attention(q, k, v, bias=bias, scale=0.25)
+
+        def lanes(q, k, v):
+            return lm.vmap(nn.dot_product_attention)(*(lnp.stack([x, x + x]) for x in (q, k, v)))
+
+        def slopes(q, k, v):
+            return lm.grad(lambda q: nn.dot_product_attention(q, k, v).astype(lnp.float32).sum())(q)
+
+        rng = np.random.default_rng(0)
+        q, k, v = (lnp.asarray(rng.normal(size=(2, 128, 4, 64))).astype(lnp.bfloat16) for _ in range(3))
+
+        def check(f, calls):
+            compiled = lm.jit(f).lower(q, k, v).compile()
+            steps = compiled.as_text("steps")
+            assert steps.count("attention by cuDNN") == calls, steps
+            assert calls == 0 or "dot" not in steps, steps
+            got = np.asarray(compiled(q, k, v).astype(lnp.float32))
+            want = np.asarray(lm.jit(f)(*lm.device_put((q, k, v), "cpu:0")).astype(lnp.float32))
+            assert np.abs(got - want).max() <= 2**-5, np.abs(got - want).max()
+
+        for f in (nn.dot_product_attention, by_hand, causal, biased, lanes):
+            check(f, 1)
+        check(slopes, 0)
+        check(of_matrices, 0)
+        with lm.numerics("fast"):
+            check(of_matrices, 1)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")

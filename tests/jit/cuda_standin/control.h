@@ -15,7 +15,8 @@
 //   module
 //     is gone, or that are changed by a node of a graph that is gone;
 //   - loops in graphs of which no kernel has said whether they go on, before or in a turn.
-// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuBLAS (cublas.cc), cuDNN (dnn.cc), cuFFT
+// The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuBLAS (cublas.cc), cuDNN (dnn.cc,
+// dnn_attention.cc), cuFFT
 // (fft.cc) and cuSOLVER (solver.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
@@ -63,6 +64,8 @@ enum StandinMistake : int {
   kStandinForgetsOrder,     // nodes of graphs wait for no other
   kStandinKeepsConditions,  // kernels that say whether a loop goes on say nothing
   kStandinSetsEarly,        // they do not wait for the kernel that they are behind
+  kStandinForgetsScale,     // attention multiplies scores by 1
+  kStandinMisreadsStrides,  // attention reads keys as if they lay by batch and head
 };
 
 struct StandinCounts {

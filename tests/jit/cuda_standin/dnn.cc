@@ -25,6 +25,7 @@
 
 #include "hlo/reference_conv.h"
 #include "hlo/strings.h"
+#include "tests/jit/cuda_standin/dnn_descriptor.h"
 #include "tests/jit/cuda_standin/standin.h"
 
 namespace lamina::jit::cuda {
@@ -44,11 +45,13 @@ using Access = standins::FakeQueues::Access;
 using enum DnnAttribute;
 using Type = DnnAttributeType;
 
+using Engine = standins::DnnEngine;
+using Problem = standins::DnnConvolution;
+using standins::refused;
+using standins::tensor_of;
+using Tensor = standins::DnnTensor;
+
 thread_local std::string last_refusal;
-DnnStatus refused(DnnStatus status, std::string why) {
-  last_refusal = std::move(why);
-  return status;
-}
 
 // What may be set of each kind of descriptor, and what must be.
 struct Rule {
@@ -63,6 +66,26 @@ constexpr Rule kRules[] = {
     {DnnKind::kTensor, kTensorDims, Type::kInt64, false, true},
     {DnnKind::kTensor, kTensorStrides, Type::kInt64, false, true},
     {DnnKind::kTensor, kTensorId, Type::kInt64, true, true},
+    {DnnKind::kTensor, kTensorIsVirtual, Type::kBoolean, true, false},
+    {DnnKind::kTensor, kTensorIsByValue, Type::kBoolean, true, false},
+    {DnnKind::kPointwise, DnnAttribute::kPointwiseMode, Type::kPointwiseMode, true, true},
+    {DnnKind::kPointwise, kPointwiseType, Type::kDataType, true, true},
+    {DnnKind::kPointwise, kPointwiseAxis, Type::kInt64, true, false},
+    {DnnKind::kPointwiseOperation, kPointwiseHow, Type::kDescriptor, true, true},
+    {DnnKind::kPointwiseOperation, kPointwiseX, Type::kDescriptor, true, true},
+    {DnnKind::kPointwiseOperation, kPointwiseB, Type::kDescriptor, true, false},
+    {DnnKind::kPointwiseOperation, kPointwiseY, Type::kDescriptor, true, true},
+    {DnnKind::kPointwiseOperation, kPointwiseChoice, Type::kDescriptor, true, false},
+    {DnnKind::kProduct, kProductType, Type::kDataType, true, true},
+    {DnnKind::kProductOperation, kProductHow, Type::kDescriptor, true, true},
+    {DnnKind::kProductOperation, kProductA, Type::kDescriptor, true, true},
+    {DnnKind::kProductOperation, kProductB, Type::kDescriptor, true, true},
+    {DnnKind::kProductOperation, kProductC, Type::kDescriptor, true, true},
+    {DnnKind::kReduction, DnnAttribute::kReductionMode, Type::kReductionMode, true, true},
+    {DnnKind::kReduction, kReductionType, Type::kDataType, true, true},
+    {DnnKind::kReductionOperation, kReductionHow, Type::kDescriptor, true, true},
+    {DnnKind::kReductionOperation, kReductionX, Type::kDescriptor, true, true},
+    {DnnKind::kReductionOperation, kReductionY, Type::kDescriptor, true, true},
     {DnnKind::kConvolution, kComputeType, Type::kDataType, true, true},
     {DnnKind::kConvolution, kConvolutionMode, Type::kConvolutionMode, true, true},
     {DnnKind::kConvolution, kSpatialDims, Type::kInt64, true, true},
@@ -88,7 +111,7 @@ constexpr Rule kRules[] = {
     {DnnKind::kBackwardFilter, kFilterOutput, Type::kDescriptor, true, true},
     {DnnKind::kBackwardFilter, kFilterAlpha, Type::kFloat, true, true},
     {DnnKind::kBackwardFilter, kFilterBeta, Type::kFloat, true, true},
-    {DnnKind::kGraph, kGraphOperations, Type::kDescriptor, true, true},
+    {DnnKind::kGraph, kGraphOperations, Type::kDescriptor, false, true},
     {DnnKind::kGraph, kGraphHandle, Type::kHandle, true, false},
     {DnnKind::kHeuristic, kHeuristicGraph, Type::kDescriptor, true, true},
     {DnnKind::kHeuristic, kHeuristicMode, Type::kHeuristicMode, true, true},
@@ -115,42 +138,34 @@ size_t bytes_of(Type type) {
     case Type::kDescriptor:
       return 8;
     case Type::kChar:
+    case Type::kBoolean:
       return 1;
     default:
       return 4;
   }
 }
 
-// An array as [batch, features, spatial...], a filter as [output features, input features, spatial...].
-struct Tensor {
-  std::vector<int64_t> dims, strides;
-  int64_t id = 0, alignment = 1;
+// In the order of the dimensions, or with the second one last.
+bool is_dense(const Tensor& t) {
+  std::vector<size_t> order(t.dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto lies_in_order = [&] {
+    int64_t step = 1;
+    return std::all_of(order.rbegin(), order.rend(), [&](size_t d) {
+      const bool lies = t.dims[d] == 1 || t.strides[d] == step;
+      step *= t.dims[d];
+      return lies;
+    });
+  };
+  if (lies_in_order()) return true;
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return lies_in_order();
+}
 
-  int64_t elements() const {
-    int64_t last = 0;
-    for (size_t d = 0; d < dims.size(); ++d) last += (dims[d] - 1) * strides[d];
-    return last + 1;
-  }
-  // In the order of the dimensions, or with the second one last.
-  bool is_dense() const {
-    std::vector<size_t> order(dims.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    const auto lies_in_order = [&] {
-      int64_t step = 1;
-      return std::all_of(order.rbegin(), order.rend(), [&](size_t d) {
-        const bool lies = dims[d] == 1 || strides[d] == step;
-        step *= dims[d];
-        return lies;
-      });
-    };
-    if (lies_in_order()) return true;
-    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
-    return lies_in_order();
-  }
-};
+}  // namespace
 
 // A convolution of any kind: what is computed is the output, the input or the filter.
-struct Problem {
+struct standins::DnnConvolution {
   DnnKind kind;
   DType type;
   Tensor input, filter, output;
@@ -163,7 +178,8 @@ struct Problem {
   }
 };
 
-enum class Engine { kOnTensorCores, kNondeterministic, kCompiled, kWinograd, kRefuses, kGreedy, kGood };
+namespace {
+
 struct EngineRow {
   Engine engine;
   int64_t number;
@@ -171,7 +187,7 @@ struct EngineRow {
   std::vector<DnnBehaviorNote> behavior;
 };
 const EngineRow& row_of(Engine engine) {
-  static const std::array<EngineRow, 7> kRows{{
+  static const std::array<EngineRow, 8> kRows{{
       {Engine::kOnTensorCores, 38, {DnnNumericalNote::kTensorCore}, {}},
       {Engine::kNondeterministic, 20, {DnnNumericalNote::kNondeterministic}, {}},
       {Engine::kCompiled, 16, {}, {DnnBehaviorNote::kCompiledAtRunTime}},
@@ -179,51 +195,26 @@ const EngineRow& row_of(Engine engine) {
       {Engine::kRefuses, 2, {}, {}},
       {Engine::kGreedy, 4, {}, {}},
       {Engine::kGood, 70, {}, {}},
+      {Engine::kFused, 1, {DnnNumericalNote::kTensorCore}, {DnnBehaviorNote::kCompiledAtRunTime}},
   }};
   return kRows[static_cast<size_t>(engine)];
 }
 
 }  // namespace
 
-namespace lamina::jit::cuda {
-struct OpaqueDnnDescriptor {
-  struct Values {
-    Type type;
-    int64_t count;
-    std::vector<std::byte> bytes;
-  };
-  explicit OpaqueDnnDescriptor(DnnKind of) : kind(of) {}
-
-  template <typename T>
-  std::vector<T> all(DnnAttribute attribute) const {
-    const auto found = attributes.find(attribute);
-    if (found == attributes.end()) return {};
-    std::vector<T> out(static_cast<size_t>(found->second.count));
-    std::memcpy(out.data(), found->second.bytes.data(), found->second.bytes.size());
-    return out;
-  }
-  template <typename T>
-  T one(DnnAttribute attribute) const {
-    const std::vector<T> values = all<T>(attribute);
-    return values.empty() ? T{} : values[0];
-  }
-
-  const DnnKind kind;
-  bool is_finalized = false;
-  std::map<DnnAttribute, Values> attributes;
-  // What later ones have of earlier ones, which may be gone.
-  std::shared_ptr<const Problem> problem;
-  DnnHandle handle = nullptr;
-  std::vector<Engine> engines;
-};
-}  // namespace lamina::jit::cuda
+namespace standins {
+DnnStatus refused(DnnStatus status, std::string why) {
+  last_refusal = std::move(why);
+  return status;
+}
+DnnTensor tensor_of(DnnDescriptor d) {
+  return {d->all<int64_t>(kTensorDims),      d->all<int64_t>(kTensorStrides), d->one<int64_t>(kTensorId),
+          d->one<int64_t>(kTensorAlignment), d->one<DnnType>(kTensorType),    d->one<bool>(kTensorIsVirtual),
+          d->one<bool>(kTensorIsByValue)};
+}
+}  // namespace standins
 
 namespace {
-
-Tensor tensor_of(DnnDescriptor d) {
-  return {d->all<int64_t>(kTensorDims), d->all<int64_t>(kTensorStrides), d->one<int64_t>(kTensorId),
-          d->one<int64_t>(kTensorAlignment)};
-}
 
 std::optional<DType> type_of(DnnType type) {
   switch (type) {
@@ -235,6 +226,10 @@ std::optional<DType> type_of(DnnType type) {
       return DType::kF16;
     case DnnType::kBF16:
       return DType::kBF16;
+    case DnnType::kS32:
+      return DType::kS32;
+    case DnnType::kPred:
+      return DType::kBool;
   }
   return std::nullopt;
 }
@@ -315,7 +310,7 @@ DnnStatus finalize_operation(DnnDescriptor d, const Arrays& names) {
   if (!fits) return refused(DnnStatus::kShapeMismatch, "extents that do not follow from each other");
   if (p.input.dims[1] != p.filter.dims[1]) standins::violation("a convolution in groups");
   if (p.before != p.after) standins::violation("a convolution with paddings that differ");
-  if (!std::all_of(arrays.begin(), arrays.end(), [](const Tensor& t) { return t.is_dense(); }))
+  if (!std::all_of(arrays.begin(), arrays.end(), is_dense))
     standins::violation("a convolution of arrays that are not dense");
   if (p.flips && d->kind == DnnKind::kBackwardFilter)
     return refused(DnnStatus::kNotSupported, "gradients of filters that are read backwards");
@@ -324,9 +319,17 @@ DnnStatus finalize_operation(DnnDescriptor d, const Arrays& names) {
 }
 
 DnnStatus check_handle(DnnHandle handle) {
-  if (standins::enter(handle->context, "planning a convolution") != Result::kSuccess)
+  if (standins::enter(handle->context, "planning") != Result::kSuccess)
     return refused(DnnStatus::kExecutionFailed, "the device is lost");
   return DnnStatus::kSuccess;
+}
+
+DnnStatus finalize_graph(DnnDescriptor d) {
+  const std::vector<DnnDescriptor> operations = d->all<DnnDescriptor>(kGraphOperations);
+  if (operations.size() == 1) d->problem = operations[0]->problem;
+  if (!d->problem) d->attention = standins::DnnAttention::of(operations);
+  if (!d->problem && !d->attention) return DnnStatus::kBadParam;
+  return d->handle ? check_handle(d->handle) : DnnStatus::kSuccess;
 }
 
 DnnStatus finalize_heuristic(DnnDescriptor d) {
@@ -334,6 +337,12 @@ DnnStatus finalize_heuristic(DnnDescriptor d) {
   if (!graph->handle && !d->one<DnnDescriptor>(kHeuristicDevice))
     return refused(DnnStatus::kNotInitialized, "there is no device");
   d->problem = graph->problem;
+  d->attention = graph->attention;
+  if (d->attention) {
+    if (d->attention->is_taken())
+      d->engines = {Engine::kNondeterministic, Engine::kRefuses, Engine::kGreedy, Engine::kFused};
+    return DnnStatus::kSuccess;
+  }
   const auto mode = d->one<DnnHeuristic>(kHeuristicMode);
   if (mode != DnnHeuristic::kFallback) {
     d->engines = {Engine::kNondeterministic, Engine::kCompiled};
@@ -345,8 +354,10 @@ DnnStatus finalize_heuristic(DnnDescriptor d) {
 }
 
 // What filters are added in.
-int64_t workspace_of(const Problem& p, Engine engine) {
-  if (engine == Engine::kGreedy) return int64_t{1} << 30;
+int64_t workspace_of(const OpaqueDnnDescriptor& plan) {
+  if (plan.engines[0] == Engine::kGreedy) return int64_t{1} << 30;
+  if (plan.attention) return plan.attention->workspace_bytes();
+  const Problem& p = *plan.problem;
   return p.kind == DnnKind::kBackwardFilter ? p.filter.elements() * p.width() + 3 : 0;
 }
 
@@ -355,6 +366,7 @@ DnnStatus finalize_plan(DnnDescriptor d) {
   if (d->handle != config->handle || (!d->handle && !d->one<DnnDescriptor>(kPlanDevice)))
     return refused(DnnStatus::kBadParam, "a plan for another device than the engine's");
   d->problem = config->problem;
+  d->attention = config->attention;
   d->engines = config->engines;
   if (d->engines[0] == Engine::kRefuses)
     return refused(DnnStatus::kNotSupported, "an engine that does not serve");
@@ -491,6 +503,7 @@ DnnStatus give_engines(DnnDescriptor from, DnnKind kind, Type type, int64_t most
   for (int64_t i = 0; i < std::min(most, *count); ++i) {
     if (to[i]->kind != kind) return refused(DnnStatus::kBadParam, "a descriptor of another kind");
     to[i]->problem = from->problem;
+    to[i]->attention = from->attention;
     to[i]->handle = from->handle;
     to[i]->engines = {from->engines[static_cast<size_t>(i)]};
     to[i]->is_finalized = true;
@@ -592,8 +605,7 @@ DnnStatus cudnnBackendFinalize(DnnDescriptor d) {
       break;
     case DnnKind::kGraph:
       d->handle = d->one<DnnHandle>(kGraphHandle);
-      d->problem = d->one<DnnDescriptor>(kGraphOperations)->problem;
-      if (d->handle) status = check_handle(d->handle);
+      status = finalize_graph(d);
       break;
     case DnnKind::kHeuristic:
       d->handle = d->one<DnnDescriptor>(kHeuristicGraph)->handle;
@@ -629,14 +641,13 @@ DnnStatus cudnnBackendGetAttribute(DnnDescriptor d, DnnAttribute attribute, Type
   if (is(DnnKind::kEngine, kEngineBehaviorNotes))
     return give(row_of(d->engines[0]).behavior, Type::kBehaviorNote, type, most, count, values);
   if (is(DnnKind::kPlan, kPlanWorkspace))
-    return give(std::vector<int64_t>{workspace_of(*d->problem, d->engines[0])}, Type::kInt64, type, most,
-                count, values);
+    return give(std::vector<int64_t>{workspace_of(*d)}, Type::kInt64, type, most, count, values);
   return refused(DnnStatus::kBadParam, "an attribute that there is none of");
 }
 
 DnnStatus cudnnBackendExecute(DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack) {
   if (!handle) return refused(DnnStatus::kNotInitialized, "no handle");
-  if (standins::enter(handle->context, "a convolution") != Result::kSuccess)
+  if (standins::enter(handle->context, "a call of cuDNN") != Result::kSuccess)
     return refused(DnnStatus::kExecutionFailed, "the device is lost");
   if (const int failure = standins::failure(kStandinConvolve); failure != 0)
     return refused(static_cast<DnnStatus>(failure), "");
@@ -645,35 +656,58 @@ DnnStatus cudnnBackendExecute(DnnHandle handle, DnnDescriptor plan, DnnDescripto
     return refused(DnnStatus::kNotFinalized, "a descriptor is not finalized");
   if (plan->handle != handle || !handle->stream)
     return refused(DnnStatus::kBadParam, "a plan of another device, or no stream");
-  const std::shared_ptr<const Problem> p = plan->problem;
   const Engine engine = plan->engines[0];
   const std::vector<int64_t> ids = pack->all<int64_t>(kArraysIds);
   const std::vector<void*> pointers = pack->all<void*>(kArraysPointers);
   const auto address = [](const void* at) { return reinterpret_cast<uintptr_t>(at); };
   std::vector<Touch> touches;
-  std::array<uintptr_t, 3> begins{};
-  for (const auto& [tensor, begin] : {std::pair(&p->input, &begins[0]), std::pair(&p->filter, &begins[1]),
-                                      std::pair(&p->output, &begins[2])}) {
-    const auto found = std::find(ids.begin(), ids.end(), tensor->id);
-    if (found == ids.end()) return refused(DnnStatus::kBadParam, "an array without a pointer");
-    *begin = address(pointers[static_cast<size_t>(found - ids.begin())]);
-    if (*begin == 0 || *begin % static_cast<uintptr_t>(tensor->alignment) != 0)
-      return refused(DnnStatus::kMisalignedPointer, "an array that is not aligned as was said");
-    touches.push_back({jit::Address(*begin), tensor->elements() * p->width(),
-                       tensor == &p->result() ? Access::kWrite : Access::kRead});
+  std::map<int64_t, uintptr_t> begins;
+  DnnStatus status = DnnStatus::kSuccess;
+  const auto find = [&](const Tensor& tensor) -> const void* {
+    const auto found = std::find(ids.begin(), ids.end(), tensor.id);
+    if (found == ids.end()) status = refused(DnnStatus::kBadParam, "an array without a pointer");
+    return found == ids.end() ? nullptr : pointers[static_cast<size_t>(found - ids.begin())];
+  };
+  const auto touch = [&](const Tensor& tensor, bool is_written) {
+    const uintptr_t begin = begins[tensor.id] = address(find(tensor));
+    if (status == DnnStatus::kSuccess &&
+        (begin == 0 || begin % static_cast<uintptr_t>(tensor.alignment) != 0))
+      status = refused(DnnStatus::kMisalignedPointer, "an array that is not aligned as was said");
+    touches.push_back({jit::Address(begin), tensor.elements() * hlo::byte_size(*type_of(tensor.type)),
+                       is_written ? Access::kWrite : Access::kRead});
+  };
+  const std::shared_ptr<const Problem> p = plan->problem;
+  const std::shared_ptr<const standins::DnnAttention> attention = plan->attention;
+  std::map<int64_t, float> numbers;
+  if (attention) {
+    for (const auto& [tensor, is_written] : attention->arrays()) touch(*tensor, is_written);
+    // They are read at once.
+    for (const Tensor* tensor : attention->numbers())
+      if (const void* number = find(*tensor)) std::memcpy(&numbers[tensor->id], number, sizeof(float));
+  } else {
+    for (const Tensor* tensor : {&p->input, &p->filter, &p->output}) touch(*tensor, tensor == &p->result());
   }
-  if (const int64_t bytes = workspace_of(*p, engine); bytes > 0) {
+  if (status != DnnStatus::kSuccess) return status;
+  if (const int64_t bytes = workspace_of(*plan); bytes > 0) {
     const uintptr_t space = address(pack->one<void*>(kArraysWorkspace));
     if (space == 0 || space % 16 != 0) return refused(DnnStatus::kBadParam, "no work space");
     touches.push_back({jit::Address(space), bytes, Access::kScratch});
   }
-  const uintptr_t to = begins[p->kind == DnnKind::kForward ? 2 : (p->kind == DnnKind::kBackwardData ? 0 : 1)];
+  const auto run = [=] {
+    const auto at = [&](int64_t id) {
+      const auto number = numbers.find(id);
+      return number != numbers.end() ? reinterpret_cast<std::byte*>(const_cast<float*>(&number->second))
+                                     : standins::bytes_at(begins.at(id));
+    };
+    if (attention)
+      attention->run(at);
+    else
+      convolve(*p, engine, at(p->input.id), at(p->filter.id), at(p->output.id), at(p->result().id));
+  };
   standins::enqueue(handle->stream,
                     {standins::FakeQueues::Kind::kLaunch,
-                     str_cat("a convolution of ", p->input.dims[1], " features"), std::move(touches), [=] {
-                       const auto at = [](uintptr_t begin) { return standins::bytes_at(begin); };
-                       convolve(*p, engine, at(begins[0]), at(begins[1]), at(begins[2]), at(to));
-                     }});
+                     attention ? "an attention" : str_cat("a convolution of ", p->input.dims[1], " features"),
+                     std::move(touches), run});
   return DnnStatus::kSuccess;
 }
 }

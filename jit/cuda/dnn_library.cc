@@ -1,0 +1,189 @@
+#include "jit/cuda/dnn_library.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "hlo/strings.h"
+#include "jit/cuda/workspace.h"
+
+namespace lamina::jit::cuda {
+namespace {
+
+constexpr int64_t kMostDnnWorkspace = 256 << 20;
+
+constexpr DnnHeuristic kHeuristics[] = {DnnHeuristic::kB, DnnHeuristic::kA, DnnHeuristic::kFallback};
+
+// What is not wanted of an engine, and from when on.
+enum class Unwanted { kAlways, kInSame, kOfF32InSame };
+constexpr std::pair<DnnNumericalNote, Unwanted> kUnwanted[] = {
+    {DnnNumericalNote::kNondeterministic, Unwanted::kAlways},
+    {DnnNumericalNote::kDownConvertsInputs, Unwanted::kAlways},
+    {DnnNumericalNote::kTensorCore, Unwanted::kOfF32InSame},
+    {DnnNumericalNote::kReducesInLessPrecision, Unwanted::kInSame},
+    {DnnNumericalNote::kFft, Unwanted::kInSame},
+    {DnnNumericalNote::kWinograd, Unwanted::kInSame},
+    {DnnNumericalNote::kWinograd4, Unwanted::kInSame},
+    {DnnNumericalNote::kWinograd6, Unwanted::kInSame},
+    {DnnNumericalNote::kWinograd13, Unwanted::kInSame},
+};
+
+// What it does, as the library says.
+struct Notes {
+  std::array<DnnNumericalNote, kMostNumericalNotes> numerical{};
+  std::array<DnnBehaviorNote, kMostBehaviorNotes> behavior{};
+  size_t num_numerical = 0, num_behavior = 0;
+
+  bool has(DnnNumericalNote n) const {
+    const auto end = numerical.begin() + static_cast<std::ptrdiff_t>(num_numerical);
+    return std::find(numerical.begin(), end, n) != end;
+  }
+  bool is_allowed(const DnnEngineRules& rules) const {
+    const auto end = behavior.begin() + static_cast<std::ptrdiff_t>(num_behavior);
+    if (!rules.may_be_compiled &&
+        std::find(behavior.begin(), end, DnnBehaviorNote::kCompiledAtRunTime) != end)
+      return false;
+    return std::none_of(std::begin(kUnwanted), std::end(kUnwanted), [&](const auto& row) {
+      return has(row.first) && (row.second == Unwanted::kAlways ||
+                                (!rules.is_fast && (row.second == Unwanted::kInSame || rules.is_f32)));
+    });
+  }
+};
+
+}  // namespace
+
+void DnnLibrary::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
+  std::lock_guard lock(mutex_);
+  gpus_ = gpus;
+  driver_version_ = driver_version;
+  opened_ = nullptr;
+}
+
+absl::StatusOr<DnnLibrary::Opened> DnnLibrary::open_locked() const {
+  absl::StatusOr<Dnn> dnn = load_dnn(driver_version_);
+  if (!dnn.ok()) return dnn.status();
+  Opened out{*std::move(dnn), {}};
+  std::vector<DnnHandle> handles;
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) {
+    DnnHandle handle = nullptr;
+    DnnStatus status = DnnStatus::kSuccess;
+    const absl::Status entered = gpu->within([&] {
+      status = out.dnn.create(&handle);
+      return absl::OkStatus();
+    });
+    if (entered.ok() && status != DnnStatus::kSuccess)
+      return absl::NotFoundError(
+          str_cat(out.dnn.library, " does not start on ", gpu->name(), ": ", out.dnn.words(status)));
+    handles.push_back(handle);
+  }
+  // Their locks stay.
+  for (size_t g = 0; g < handles.size(); ++g)
+    out.devices.push_back(std::make_unique<DnnDevice>(gpus_[g].get(), handles[g]));
+  return out;
+}
+
+const absl::StatusOr<DnnLibrary::Opened>& DnnLibrary::opened() {
+  std::lock_guard lock(mutex_);
+  if (!opened_) opened_ = new absl::StatusOr<Opened>(open_locked());
+  return *opened_;
+}
+
+std::string DnnLibrary::library() {
+  const absl::StatusOr<Opened>& it = opened();
+  return it.ok() ? str_cat(it->dnn.library, ", version ", it->dnn.version_text())
+                 : str_cat("our own kernels: ", it.status().message());
+}
+
+absl::Status find_engine(const Dnn& dnn, std::span<const DnnDescriptor> operations, const DnnTarget& target,
+                         const DnnEngineRules& rules,
+                         absl::FunctionRef<bool(DnnEngine engine, std::string& why)> take) {
+  using enum DnnAttribute;
+  auto graph = std::make_shared<DnnObject>(dnn, DnnKind::kGraph);
+  if (target.handle) graph->set(kGraphHandle, target.handle);
+  graph->set(kGraphOperations, operations).finalize();
+  if (!graph->ok())
+    return absl::UnimplementedError(str_cat("it refuses the graph: ", dnn.words(graph->status())));
+  std::string why = "it has no engine";
+  for (const DnnHeuristic mode : kHeuristics) {
+    DnnObject heuristic(dnn, DnnKind::kHeuristic);
+    heuristic.set(kHeuristicGraph, *graph).set(kHeuristicMode, mode);
+    if (!target.handle) heuristic.set(kHeuristicDevice, *target.properties);
+    heuristic.finalize();
+    const int64_t most = heuristic.get(kHeuristicResults, std::span<DnnDescriptor>());
+    std::vector<DnnObject> configs;
+    std::vector<DnnDescriptor> handles;
+    for (int64_t i = 0; i < most; ++i) {
+      configs.emplace_back(dnn, DnnKind::kEngineConfig);
+      handles.push_back(configs.back().handle());
+    }
+    const int64_t count = most == 0 ? 0 : heuristic.get(kHeuristicResults, std::span<DnnDescriptor>(handles));
+    if (!heuristic.ok()) why = str_cat("it has no engine: ", dnn.words(heuristic.status()));
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      DnnObject engine(dnn, DnnKind::kEngine);
+      DnnDescriptor handle = engine.handle();
+      configs[i].get(kConfigEngine, std::span<DnnDescriptor>(&handle, 1));
+      Notes notes;
+      notes.num_numerical = static_cast<size_t>(
+          engine.get(kEngineNumericalNotes, std::span<DnnNumericalNote>(notes.numerical)));
+      notes.num_behavior =
+          static_cast<size_t>(engine.get(kEngineBehaviorNotes, std::span<DnnBehaviorNote>(notes.behavior)));
+      const auto number = engine.get<int64_t>(kEngineNumber);
+      if (!configs[i].ok() || !engine.ok()) continue;
+      if (!notes.is_allowed(rules))
+        why = "its engines for it are less exact, or in no certain order, or compiled for seconds";
+      else if (take({graph, std::move(configs[i]), number, notes.has(DnnNumericalNote::kTensorCore)}, why))
+        return absl::OkStatus();
+    }
+  }
+  return absl::UnimplementedError(why);
+}
+
+absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
+                                                           std::span<const DnnDescriptor> operations,
+                                                           const DnnTarget& target,
+                                                           const DnnEngineRules& rules) {
+  using enum DnnAttribute;
+  std::shared_ptr<const DnnPlan> out;
+  const absl::Status found =
+      find_engine(dnn, operations, target, rules, [&](DnnEngine engine, std::string& why) {
+        DnnObject plan(dnn, DnnKind::kPlan);
+        if (target.handle)
+          plan.set(kPlanHandle, target.handle);
+        else
+          plan.set(kPlanDevice, *target.properties);
+        plan.set(kPlanConfig, engine.config).finalize();
+        const auto bytes = plan.get<int64_t>(kPlanWorkspace);
+        if (!plan.ok())
+          why = str_cat("its engines refuse: ", dnn.words(plan.status()));
+        else if (bytes > kMostDnnWorkspace)
+          why = str_cat("its engines want ", bytes, " bytes of work space");
+        else
+          out = std::make_shared<const DnnPlan>(DnnPlan{std::move(engine), std::move(plan), bytes});
+        return out != nullptr;
+      });
+  if (!found.ok()) return found;
+  return out;
+}
+
+absl::Status enqueue_plan(CudaQueue& queue, const Dnn& dnn, DnnDevice& device, const DnnPlan& plan,
+                          std::span<const int64_t> ids, std::span<void* const> arrays, Address workspace,
+                          const char* doing) {
+  return queue.call_library([&](StreamHandle stream) -> absl::Status {
+    std::lock_guard lock(device.mutex);
+    using enum DnnAttribute;
+    DnnObject pack(dnn, DnnKind::kArrays);
+    pack.set(kArraysIds, ids).set(kArraysPointers, arrays);
+    if (plan.workspace_bytes > 0) pack.set(kArraysWorkspace, workspace_in(workspace, kDnnWorkspaceAlignment));
+    DnnStatus status = pack.finalize().status();
+    if (status == DnnStatus::kSuccess) status = dnn.set_stream(device.handle, stream);
+    if (status == DnnStatus::kSuccess) status = dnn.execute(device.handle, plan.plan.handle(), pack.handle());
+    if (status == DnnStatus::kSuccess) return absl::OkStatus();
+    const std::string why = str_cat(queue.gpu().name(), " failed ", doing, ": ", dnn.words(status));
+    return status == DnnStatus::kHostAllocFailed || status == DnnStatus::kDeviceAllocFailed
+               ? absl::ResourceExhaustedError(why)
+               : absl::InternalError(why);
+  });
+}
+
+}  // namespace lamina::jit::cuda

@@ -1,0 +1,100 @@
+// cuDNN on the devices that there are, and its plans: what it was asked to compute, by an engine of its own.
+//
+// Contract: an engine is chosen when a program is compiled, by the library's heuristics and without timing,
+// so that the bits of a program depend on the version of the library, the kind of device, types and shape.
+// Work space comes with each call. Any thread may call anything.
+#ifndef LAMINA_JIT_CUDA_DNN_LIBRARY_H_
+#define LAMINA_JIT_CUDA_DNN_LIBRARY_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "hlo/mutex.h"
+#include "jit/client/client.h"
+#include "jit/cuda/dnn.h"
+#include "jit/cuda/queue.h"
+
+namespace lamina::jit::cuda {
+
+// Where plans run: a handle of the library, which serves one call at a time.
+struct DnnDevice {
+  Gpu* gpu;
+  DnnHandle handle;
+  hlo::Mutex mutex{hlo::LockRank::kQueues};
+};
+
+class DnnLibrary {
+ public:
+  struct Opened {
+    Dnn dnn;
+    std::vector<std::unique_ptr<DnnDevice>> devices;  // without a handle where one was lost
+  };
+
+  // Of all devices that there are; the driver's version. They stay.
+  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
+  // At the first call. What it gives stays, also where the library is opened anew, which tests do.
+  const absl::StatusOr<Opened>& opened();
+  // What computes, in words.
+  std::string library();
+
+ private:
+  absl::StatusOr<Opened> open_locked() const;
+
+  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
+  std::span<const std::unique_ptr<Gpu>> gpus_;
+  int driver_version_ = 0;
+  const absl::StatusOr<Opened>* opened_ = nullptr;
+};
+
+// What an engine may be. None is that adds in no certain order or rounds operands; unless it may be `fast`,
+// none that adds in less than the type that products are added in or computes by transforms (Winograd, FFT),
+// nor, of f32, one on tensor cores, which rounds to TF32.
+struct DnnEngineRules {
+  bool is_fast, is_f32;
+  bool may_be_compiled;  // by the library, when the plan is made
+};
+
+// What stands for a device: a handle, or else what its properties are.
+struct DnnTarget {
+  DnnHandle handle;
+  const DnnObject* properties;
+};
+
+struct DnnEngine {
+  std::shared_ptr<const DnnObject> graph;
+  DnnObject config;
+  int64_t number;
+  bool on_tensor_cores;
+};
+// Calls `take` with each that the rules allow, the library's first choice first, until it returns true. Else
+// in words why none is taken: what `take` left in `why`, or that there is none.
+absl::Status find_engine(const Dnn& dnn, std::span<const DnnDescriptor> operations, const DnnTarget& target,
+                         const DnnEngineRules& rules,
+                         absl::FunctionRef<bool(DnnEngine engine, std::string& why)> take);
+
+// What runs on one device, and what it is made of.
+struct DnnPlan {
+  DnnEngine engine;
+  DnnObject plan;
+  int64_t workspace_bytes;
+};
+// By the first engine that serves.
+absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
+                                                           std::span<const DnnDescriptor> operations,
+                                                           const DnnTarget& target,
+                                                           const DnnEngineRules& rules);
+
+// Arrays by the numbers that the plan knows them by; the work space begins at any address. `doing` says what
+// failed.
+absl::Status enqueue_plan(CudaQueue& queue, const Dnn& dnn, DnnDevice& device, const DnnPlan& plan,
+                          std::span<const int64_t> ids, std::span<void* const> arrays, Address workspace,
+                          const char* doing);
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_DNN_LIBRARY_H_
