@@ -14,6 +14,7 @@
 #include "hlo/literal.h"
 #include "hlo/match.h"
 #include "hlo/nodes.h"
+#include "hlo/passes/pass.h"
 #include "hlo/passes/region.h"
 #include "hlo/printer.h"
 #include "hlo/regions.h"
@@ -96,11 +97,19 @@ bool join(std::vector<BatchDim>& dims) {
   return dims.size() <= 2;
 }
 
+// What parameters of loops' bodies hold in every turn, by their nodes: values outside of the loop.
+using Invariants = HashMap<const Node*, Value>;
+Value outermost(const Invariants& invariants, Value v) {
+  for (auto it = invariants.find(v.node()); it != invariants.end(); it = invariants.find(v.node()))
+    v = it->second;
+  return v;
+}
+
 // Finds the attention that ends with a product.
 class Matcher {
  public:
   using Users = HashMap<const Node*, std::vector<const Node*>>;
-  explicit Matcher(const Users& users) : users_(users) {}
+  Matcher(const Users& users, const Invariants& invariants) : users_(users), invariants_(invariants) {}
 
   std::optional<FoundAttention> match(Node& last_product) {
     for (const size_t i : {0, 1})
@@ -298,7 +307,8 @@ class Matcher {
   }
   // Whether it is true where the key does not follow the query, or false there and true elsewhere; `at` has
   // the scores' dimension of each of its own.
-  std::optional<bool> past(const Value& v, const Dims& at) const {
+  std::optional<bool> past(const Value& mask, const Dims& at) const {
+    const Value v = outermost(invariants_, mask);
     const Node& n = *v.node();
     switch (n.op()) {
       case Op::broadcast_in_dim: {
@@ -337,7 +347,8 @@ class Matcher {
     }
   }
   // The scores' dimension along which the value counts from 0.
-  static std::optional<int64_t> place(const Value& v, const Dims& at) {
+  std::optional<int64_t> place(const Value& counted, const Dims& at) const {
+    const Value v = outermost(invariants_, counted);
     const Node& n = *v.node();
     if (n.op() == Op::iota && (v.dtype() == DType::kS32 || v.dtype() == DType::kS64))
       return at[static_cast<size_t>(n.attrs().integer(Attr::iota_dimension))];
@@ -484,6 +495,7 @@ class Matcher {
   }
 
   const Users& users_;
+  const Invariants& invariants_;
   AttentionForm form_;
   std::vector<const Node*> owned_;  // each once; what makes masks and operands is not among them
   bool is_exact_ = true;
@@ -497,29 +509,74 @@ class Matcher {
   hlo::Values operands_;
 };
 
+std::vector<FoundAttention> found_in(const hlo::Computation& computation, const Invariants& invariants) {
+  std::vector<FoundAttention> out;
+  Matcher::Users users;
+  // A root is read by whoever runs the program.
+  for (const Value& root : computation.roots()) users[root.node()].push_back(nullptr);
+  for (const Node* n : computation.nodes())
+    for (Operand o : n->operands()) users[o.node()].push_back(n);
+  Matcher matcher(users, invariants);
+  for (Node* n : computation.nodes()) {
+    if (n->op() != Op::dot_general) continue;
+    if (auto found = matcher.match(*n)) out.push_back(*std::move(found));
+  }
+  return out;
+}
+
+// Of all loops that have their bodies for themselves.
+Invariants invariants_of(const hlo::ComputationPtr& program) {
+  std::vector<const hlo::Computation*> all = hlo::regions_of(*program);
+  all.push_back(program.get());
+  HashMap<const hlo::Computation*, std::vector<const Node*>> loops;
+  for (const hlo::Computation* c : all)
+    for (const Node* n : c->nodes())
+      if (hlo::is_loop_op(n->op())) loops[n->attrs().computation(Attr::body).get()].push_back(n);
+  Invariants out;
+  for (const auto& [body, of] : loops)
+    for (size_t i = 0; of.size() == 1 && i < hlo::num_carried(*of[0]); ++i)
+      if (body->roots()[i] == body->parameters()[i])
+        out.emplace(body->parameters()[i].node(), of[0]->operand_value(i));
+  return out;
+}
+
+// Records what an attention is made of again, of parameters in place of its operands.
+class BodyCopy {
+ public:
+  BodyCopy(hlo::Builder& b, const Invariants& invariants) : b_(b), invariants_(invariants) {}
+
+  void put(Operand of, Value parameter) { made_.emplace(of.bits(), std::move(parameter)); }
+  // The pattern bounds how deep that goes.
+  Value operator()(Operand o) {
+    if (const auto it = made_.find(o.bits()); it != made_.end()) return it->second;
+    const Value outer = outermost(invariants_, Value(o));
+    const Node& n = *outer.node();
+    hlo::Values operands;
+    for (Operand operand : n.operands()) operands.push_back((*this)(operand));
+    const hlo::NodeScope scope(n);
+    Value out = b_.ok() ? hlo::result_of(b_, n, operands) : Value();
+    made_.emplace(o.bits(), out);
+    return out;
+  }
+
+ private:
+  hlo::Builder& b_;
+  const Invariants& invariants_;
+  HashMap<uint64_t, Value> made_;
+};
+
 // The call that stands for it.
-Value attention_call(hlo::Builder& b, const FoundAttention& found, std::span<const Value> operands) {
-  HashMap<uint64_t, Value> made;
+Value attention_call(hlo::Builder& b, const FoundAttention& found, const Invariants& invariants,
+                     std::span<const Value> operands) {
+  BodyCopy copy(b, invariants);
   hlo::Values parameters;
   for (const Value& o : found.operands) {
     parameters.push_back(hlo::make_parameter(o.type()));
-    made.emplace(o.operand().bits(), parameters.back());
+    copy.put(o.operand(), parameters.back());
   }
-  const auto is_operand = [](const Node& n, void* of) {
-    const auto& values = static_cast<const FoundAttention*>(of)->operands;
-    return std::any_of(values.begin(), values.end(), [&](const Value& v) { return v.node() == &n; });
-  };
-  for (Node* n : hlo::postorder({&found.result, 1}, is_operand, const_cast<FoundAttention*>(&found))) {
-    if (is_operand(*n, const_cast<FoundAttention*>(&found))) continue;
-    hlo::Values of;
-    for (Operand o : n->operands()) of.push_back(made.at(o.bits()));
-    const hlo::NodeScope scope(*n);
-    const Value one = hlo::result_of(b, *n, of);
-    if (!b.ok()) return {};
-    made.emplace(Operand(n, 0).bits(), one);
-  }
-  absl::StatusOr<hlo::ComputationPtr> body =
-      hlo::Computation::make(parameters, {{made.at(found.result.operand().bits())}});
+  const Value result = copy(found.result.operand());
+  if (!b.ok()) return {};
+  absl::StatusOr<hlo::ComputationPtr> body = hlo::Computation::make(parameters, {{result}});
   if (!body.ok()) return b.fail(body.status());
   const hlo::NodeScope scope(*found.result.node());
   return b.make(Op::custom_call, operands,
@@ -533,7 +590,7 @@ using Wanted = HashMap<const Node*, FoundAttention>;
 
 // Null where nothing changes.
 absl::StatusOr<hlo::ComputationPtr> with_calls(const hlo::Computation& c, const hlo::Remade& remade,
-                                               const Wanted& wanted) {
+                                               const Wanted& wanted, const Invariants& invariants) {
   const auto changes = [&](const Node* n) {
     return hlo::with_remade(n->attrs(), remade) != &n->attrs() || wanted.contains(n);
   };
@@ -543,7 +600,7 @@ absl::StatusOr<hlo::ComputationPtr> with_calls(const hlo::Computation& c, const 
   const bool made = copy.extend(b, c.nodes(), [&](const Node& n, std::span<const Value> operands) {
     const hlo::NodeScope scope(n);
     if (const auto it = wanted.find(&n); it != wanted.end())
-      return hlo::Values{attention_call(b, it->second, copy(it->second.operands))};
+      return hlo::Values{attention_call(b, it->second, invariants, copy(it->second.operands))};
     const hlo::Attrs* const attrs = hlo::with_remade(n.attrs(), remade);
     return attrs != &n.attrs() ? b.make_multi(n.op(), operands, attrs) : hlo::results_of(b, n, operands);
   });
@@ -554,34 +611,30 @@ absl::StatusOr<hlo::ComputationPtr> with_calls(const hlo::Computation& c, const 
 }  // namespace
 
 std::vector<FoundAttention> find_attentions(const hlo::Computation& computation) {
-  std::vector<FoundAttention> out;
-  Matcher::Users users;
-  // A root is read by whoever runs the program.
-  for (const Value& root : computation.roots()) users[root.node()].push_back(nullptr);
-  for (const Node* n : computation.nodes())
-    for (Operand o : n->operands()) users[o.node()].push_back(n);
-  Matcher matcher(users);
-  for (Node* n : computation.nodes()) {
-    if (n->op() != Op::dot_general) continue;
-    if (auto found = matcher.match(*n)) out.push_back(*std::move(found));
-  }
-  return out;
+  return found_in(computation, {});
 }
 
 absl::StatusOr<hlo::ComputationPtr> with_attention_calls(
     const hlo::ComputationPtr& program, absl::FunctionRef<bool(const AttentionForm&)> is_wanted) {
   Wanted wanted;
+  const Invariants invariants = invariants_of(program);
   const auto look_at = [&](const hlo::Computation& c) {
-    for (FoundAttention& found : find_attentions(c))
+    for (FoundAttention& found : found_in(c, invariants))
       if (is_wanted(found.form)) wanted.emplace(found.result.node(), std::move(found));
   };
   for (const hlo::Computation* region : hlo::regions_of(*program)) look_at(*region);
   look_at(*program);
   if (wanted.empty()) return program;
-  const hlo::GraphLock lock;
-  hlo::Remade remade;
-  return hlo::rewrite_inside_out(program, &remade,
-                                 [&](const hlo::Computation& c) { return with_calls(c, remade, wanted); });
+  absl::StatusOr<hlo::ComputationPtr> out;
+  {
+    const hlo::GraphLock lock;
+    hlo::Remade remade;
+    out = hlo::rewrite_inside_out(program, &remade, [&](const hlo::Computation& c) {
+      return with_calls(c, remade, wanted, invariants);
+    });
+  }
+  // Masks that loops carried.
+  return out.ok() ? hlo::drop_unused(*out) : out;
 }
 
 std::optional<AttentionForm> attention_form(const Node& node) {

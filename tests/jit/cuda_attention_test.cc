@@ -373,6 +373,32 @@ TEST_CASE("attentions of one form have one plan", "[cuda][cuda_attention]") {
   CHECK(worst_error(*two, *executable) <= 2 * kBound);
 }
 
+TEST_CASE("loops carry no masks of attention", "[cuda][cuda_attention]") {
+  const CleanStandin clean;
+  const ScopedLeastWork all(0);
+  How how;
+  how.mask = Mask::kCausal;
+  const ComputationPtr layer = program_of(how);
+  const auto body = record_region(layer->parameter_types(), [&](Builder& b, std::span<const Value> x) {
+    const Value out = expand(b, *layer, x)[0];
+    return Values{out, out, x[2]};
+  });
+  REQUIRE(body.ok());
+  Values parameters;
+  for (const Type* t : layer->parameter_types()) parameters.push_back(make_parameter(t));
+  Builder b;
+  const Values results = b.scan(*body, parameters, {}, 3, false);
+  REQUIRE(b.ok());
+  const auto program = Computation::make(parameters, {{results[0]}});
+  REQUIRE(program.ok());
+  const auto executable = compiled(*program);
+  const std::string text = print(executable->program());
+  INFO(text);
+  CHECK(has(text, "lamina.attention"));
+  CHECK_FALSE(has(text.substr(text.find("computation main")), "pred"));
+  CHECK(worst_error(*program, *executable) <= 3 * kBound);
+}
+
 TEST_CASE("attention that fails says so", "[cuda][cuda_attention]") {
   const CleanStandin clean;
   const ScopedLeastWork all(0);
