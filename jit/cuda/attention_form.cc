@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include "hlo/builder.h"
 #include "hlo/computation.h"
-#include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/literal.h"
 #include "hlo/match.h"
-#include "hlo/nodes.h"
-#include "hlo/passes/pass.h"
-#include "hlo/passes/region.h"
 #include "hlo/printer.h"
 #include "hlo/regions.h"
 #include "hlo/type.h"
+#include "jit/cuda/subgraph_call.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -97,18 +91,9 @@ bool join(std::vector<BatchDim>& dims) {
   return dims.size() <= 2;
 }
 
-// What parameters of loops' bodies hold in every turn, by their nodes: values outside of the loop.
-using Invariants = HashMap<const Node*, Value>;
-Value outermost(const Invariants& invariants, Value v) {
-  for (auto it = invariants.find(v.node()); it != invariants.end(); it = invariants.find(v.node()))
-    v = it->second;
-  return v;
-}
-
 // Finds the attention that ends with a product.
 class Matcher {
  public:
-  using Users = HashMap<const Node*, std::vector<const Node*>>;
   Matcher(const Users& users, const Invariants& invariants) : users_(users), invariants_(invariants) {}
 
   std::optional<FoundAttention> match(Node& last_product) {
@@ -134,7 +119,7 @@ class Matcher {
     columns_ = p->summed;
     rows_ = p->free;
     if (!match_softmax(quotient) || !match_scores(scores(logits_)) || !lay_out(*p)) return std::nullopt;
-    if (!is_read_only_here() || (!is_exact_ && !is_fast())) return std::nullopt;
+    if (!are_read_only_here(owned_, result_, users_) || (!is_exact_ && !is_fast())) return std::nullopt;
     form_.is_fast = is_fast();
     for (const Value& o : {query_.array, key_.array, value_.array}) operands_.push_back(o);
     if (bias_) operands_.push_back(bias_);
@@ -155,15 +140,6 @@ class Matcher {
   bool is_fast() const {
     return std::all_of(owned_.begin(), owned_.end(),
                        [](const Node* n) { return n->numerics() == hlo::Numerics::kFast; });
-  }
-  bool is_read_only_here() const {
-    return std::all_of(owned_.begin(), owned_.end(), [&](const Node* n) {
-      if (n == result_) return true;
-      const auto it = users_.find(n);
-      return it != users_.end() && std::all_of(it->second.begin(), it->second.end(), [&](const Node* user) {
-               return std::find(owned_.begin(), owned_.end(), user) != owned_.end();
-             });
-    });
   }
   // Beneath conversions, which are roundings that the library does not do.
   Value scores(Value v) {
@@ -511,101 +487,13 @@ class Matcher {
 
 std::vector<FoundAttention> found_in(const hlo::Computation& computation, const Invariants& invariants) {
   std::vector<FoundAttention> out;
-  Matcher::Users users;
-  // A root is read by whoever runs the program.
-  for (const Value& root : computation.roots()) users[root.node()].push_back(nullptr);
-  for (const Node* n : computation.nodes())
-    for (Operand o : n->operands()) users[o.node()].push_back(n);
+  const Users users = users_of(computation);
   Matcher matcher(users, invariants);
   for (Node* n : computation.nodes()) {
     if (n->op() != Op::dot_general) continue;
     if (auto found = matcher.match(*n)) out.push_back(*std::move(found));
   }
   return out;
-}
-
-// Of all loops that have their bodies for themselves.
-Invariants invariants_of(const hlo::ComputationPtr& program) {
-  std::vector<const hlo::Computation*> all = hlo::regions_of(*program);
-  all.push_back(program.get());
-  HashMap<const hlo::Computation*, std::vector<const Node*>> loops;
-  for (const hlo::Computation* c : all)
-    for (const Node* n : c->nodes())
-      if (hlo::is_loop_op(n->op())) loops[n->attrs().computation(Attr::body).get()].push_back(n);
-  Invariants out;
-  for (const auto& [body, of] : loops)
-    for (size_t i = 0; of.size() == 1 && i < hlo::num_carried(*of[0]); ++i)
-      if (body->roots()[i] == body->parameters()[i])
-        out.emplace(body->parameters()[i].node(), of[0]->operand_value(i));
-  return out;
-}
-
-// Records what an attention is made of again, of parameters in place of its operands.
-class BodyCopy {
- public:
-  BodyCopy(hlo::Builder& b, const Invariants& invariants) : b_(b), invariants_(invariants) {}
-
-  void put(Operand of, Value parameter) { made_.emplace(of.bits(), std::move(parameter)); }
-  // The pattern bounds how deep that goes.
-  Value operator()(Operand o) {
-    if (const auto it = made_.find(o.bits()); it != made_.end()) return it->second;
-    const Value outer = outermost(invariants_, Value(o));
-    const Node& n = *outer.node();
-    hlo::Values operands;
-    for (Operand operand : n.operands()) operands.push_back((*this)(operand));
-    const hlo::NodeScope scope(n);
-    Value out = b_.ok() ? hlo::result_of(b_, n, operands) : Value();
-    made_.emplace(o.bits(), out);
-    return out;
-  }
-
- private:
-  hlo::Builder& b_;
-  const Invariants& invariants_;
-  HashMap<uint64_t, Value> made_;
-};
-
-// The call that stands for it.
-Value attention_call(hlo::Builder& b, const FoundAttention& found, const Invariants& invariants,
-                     std::span<const Value> operands) {
-  BodyCopy copy(b, invariants);
-  hlo::Values parameters;
-  for (const Value& o : found.operands) {
-    parameters.push_back(hlo::make_parameter(o.type()));
-    copy.put(o.operand(), parameters.back());
-  }
-  const Value result = copy(found.result.operand());
-  if (!b.ok()) return {};
-  absl::StatusOr<hlo::ComputationPtr> body = hlo::Computation::make(parameters, {{result}});
-  if (!body.ok()) return b.fail(body.status());
-  const hlo::NodeScope scope(*found.result.node());
-  return b.make(Op::custom_call, operands,
-                hlo::intern_attrs({{Attr::call_target_name, std::string(kAttentionTarget)},
-                                   {Attr::result_types, std::vector<const hlo::Type*>{found.result.type()}},
-                                   {Attr::body, *std::move(body)}}));
-}
-
-// By what they end with.
-using Wanted = HashMap<const Node*, FoundAttention>;
-
-// Null where nothing changes.
-absl::StatusOr<hlo::ComputationPtr> with_calls(const hlo::Computation& c, const hlo::Remade& remade,
-                                               const Wanted& wanted, const Invariants& invariants) {
-  const auto changes = [&](const Node* n) {
-    return hlo::with_remade(n->attrs(), remade) != &n->attrs() || wanted.contains(n);
-  };
-  if (std::ranges::none_of(c.nodes(), changes)) return hlo::ComputationPtr();
-  hlo::Builder b;
-  hlo::GraphCopy copy(c.parameters(), c.parameters());
-  const bool made = copy.extend(b, c.nodes(), [&](const Node& n, std::span<const Value> operands) {
-    const hlo::NodeScope scope(n);
-    if (const auto it = wanted.find(&n); it != wanted.end())
-      return hlo::Values{attention_call(b, it->second, invariants, copy(it->second.operands))};
-    const hlo::Attrs* const attrs = hlo::with_remade(n.attrs(), remade);
-    return attrs != &n.attrs() ? b.make_multi(n.op(), operands, attrs) : hlo::results_of(b, n, operands);
-  });
-  if (!made) return b.status();
-  return hlo::Computation::make(c.parameters(), copy(c.roots()));
 }
 
 }  // namespace
@@ -616,32 +504,21 @@ std::vector<FoundAttention> find_attentions(const hlo::Computation& computation)
 
 absl::StatusOr<hlo::ComputationPtr> with_attention_calls(
     const hlo::ComputationPtr& program, absl::FunctionRef<bool(const AttentionForm&)> is_wanted) {
-  Wanted wanted;
+  std::vector<Subgraph> wanted;
   const Invariants invariants = invariants_of(program);
   const auto look_at = [&](const hlo::Computation& c) {
     for (FoundAttention& found : found_in(c, invariants))
-      if (is_wanted(found.form)) wanted.emplace(found.result.node(), std::move(found));
+      if (is_wanted(found.form)) wanted.push_back({found.result, found.operands});
   };
   for (const hlo::Computation* region : hlo::regions_of(*program)) look_at(*region);
   look_at(*program);
-  if (wanted.empty()) return program;
-  absl::StatusOr<hlo::ComputationPtr> out;
-  {
-    const hlo::GraphLock lock;
-    hlo::Remade remade;
-    out = hlo::rewrite_inside_out(program, &remade, [&](const hlo::Computation& c) {
-      return with_calls(c, remade, wanted, invariants);
-    });
-  }
-  // Masks that loops carried.
-  return out.ok() ? hlo::drop_unused(*out) : out;
+  return with_subgraph_calls(program, kAttentionTarget, wanted, invariants);
 }
 
 std::optional<AttentionForm> attention_form(const Node& node) {
-  if (node.op() != Op::custom_call || node.attrs().string(Attr::call_target_name) != kAttentionTarget ||
-      !node.attrs().has(Attr::body))
-    return std::nullopt;
-  const std::vector<FoundAttention> found = find_attentions(*node.attrs().computation(Attr::body));
+  const hlo::Computation* const body = subgraph_of(node, kAttentionTarget);
+  if (!body) return std::nullopt;
+  const std::vector<FoundAttention> found = find_attentions(*body);
   return found.size() == 1 ? std::optional(found[0].form) : std::nullopt;
 }
 

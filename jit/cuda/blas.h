@@ -48,8 +48,17 @@ enum class ComputeType : int {
   kTf32 = 77,
 };
 
-enum class ProductAttribute : int { kTransposesA = 3, kTransposesB = 4 };
+enum class ProductAttribute : int { kTransposesA = 3, kTransposesB = 4, kEpilogue = 7, kBias = 8 };
 inline constexpr int32_t kTransposed = 1;
+// What is done with the sums before they are written: a bias is an address, of an element for each row.
+enum class Epilogue : uint32_t {
+  kNone = 1,
+  kRelu = 2,
+  kBias = 4,
+  kReluBias = 6,
+  kGelu = 32,
+  kGeluBias = 36,
+};
 
 enum class MatrixAttribute : int { kBatch = 5, kBatchStride = 6 };  // int32_t, int64_t in elements
 

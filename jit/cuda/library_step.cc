@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,13 +33,16 @@ hlo::Dims inverse(const hlo::Dims& order) {
   return out;
 }
 
-// Of a `Product` or `Convolution`: operands, result, work space.
+// Of a `Product` or `Convolution`: operands, result, work space; of a product a bias.
 template <typename Call>
 class PlannedCall final : public LibraryCall {
  public:
   explicit PlannedCall(std::unique_ptr<const Call> call) : call_(std::move(call)) {}
   absl::Status enqueue(CudaQueue& queue, std::span<const Address> at) const override {
-    return call_->enqueue(queue, {at[0], at[1], at[2], at[3]});
+    if constexpr (std::is_same_v<Call, Product>)
+      return call_->enqueue(queue, {at[0], at[1], at[2], at[3], at[4]});
+    else
+      return call_->enqueue(queue, {at[0], at[1], at[2], at[3]});
   }
 
  private:
@@ -55,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_step(const char* name,
   auto step = std::make_unique<PartsStep>(kernels, node, slot_of);
   std::vector<int> arrays{step->operand(0), step->operand(1), step->result(0),
                           step->add_memory((*call)->workspace_bytes())};
+  if (node.operands().size() > 2) arrays.push_back(step->operand(2));
   const ArrayCopies& copies = (*call)->copies();
   for (size_t i = 0; i < 2; ++i) {
     if (!copies[i]) continue;
@@ -127,6 +132,14 @@ absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, Cuda
                                                         const hlo::Node& dot, const SlotOf& slot_of,
                                                         MakeKernel make_kernel) {
   return make_step("dot", products.plan(dot), kernels, dot, slot_of, make_kernel);
+}
+
+absl::StatusOr<std::unique_ptr<Step>> make_epilogue_step(Products& products, CudaKernels& kernels,
+                                                         const hlo::Node& call,
+                                                         const ProductEpilogue& epilogue,
+                                                         const SlotOf& slot_of, MakeKernel make_kernel) {
+  return make_step("dot", products.plan(*epilogue.product, epilogue.epilogue), kernels, call, slot_of,
+                   make_kernel);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_convolution_step(Convolutions& convolutions, CudaKernels& kernels,

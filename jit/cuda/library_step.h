@@ -10,6 +10,7 @@
 #include "jit/cuda/convolutions.h"
 #include "jit/cuda/fourier.h"
 #include "jit/cuda/parts_step.h"
+#include "jit/cuda/product_epilogue.h"
 #include "jit/cuda/products.h"
 
 namespace lamina::jit::cuda {
@@ -18,6 +19,11 @@ namespace lamina::jit::cuda {
 absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, CudaKernels& kernels,
                                                         const hlo::Node& dot, const SlotOf& slot_of,
                                                         MakeKernel make_kernel);
+// Of a call that stands for a product with this epilogue.
+absl::StatusOr<std::unique_ptr<Step>> make_epilogue_step(Products& products, CudaKernels& kernels,
+                                                         const hlo::Node& call,
+                                                         const ProductEpilogue& epilogue,
+                                                         const SlotOf& slot_of, MakeKernel make_kernel);
 absl::StatusOr<std::unique_ptr<Step>> make_convolution_step(Convolutions& convolutions, CudaKernels& kernels,
                                                             const hlo::Node& convolution,
                                                             const SlotOf& slot_of, MakeKernel make_kernel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "hlo/dot_shape.h"
@@ -52,6 +53,24 @@ const char* name_of(ComputeType type) {
       return "tf32";
   }
   return "";
+}
+
+struct EpilogueName {
+  Epilogue epilogue;
+  const char* name;
+  bool has_bias;
+};
+constexpr EpilogueName kEpilogues[] = {
+    {Epilogue::kNone, "", false},
+    {Epilogue::kRelu, ", with relu", false},
+    {Epilogue::kBias, ", with a bias", true},
+    {Epilogue::kReluBias, ", with a bias and relu", true},
+    {Epilogue::kGelu, ", with gelu", false},
+    {Epilogue::kGeluBias, ", with a bias and gelu", true},
+};
+const EpilogueName& name_of(Epilogue epilogue) {
+  return *std::find_if(std::begin(kEpilogues), std::end(kEpilogues),
+                       [&](const EpilogueName& e) { return e.epilogue == epilogue; });
 }
 
 constexpr uint64_t kMostWorkspace = 32 << 20;
@@ -189,7 +208,7 @@ struct Product::Descriptions {
   Descriptions& operator=(const Descriptions&) = delete;
 
   BlasStatus make(const Types& types, ComputeType compute, const Layout& layout, const Places& alignment,
-                  uint32_t schemes) {
+                  uint32_t schemes, Epilogue epilogue) {
     BlasStatus status = BlasStatus::kSuccess;
     const auto then = [&](auto function, auto... arguments) {
       if (status == BlasStatus::kSuccess) status = function(arguments...);
@@ -210,6 +229,12 @@ struct Product::Descriptions {
     for (const auto& [matrix, attribute] : {std::pair(&layout.right, ProductAttribute::kTransposesA),
                                             std::pair(&layout.left, ProductAttribute::kTransposesB)})
       if (matrix->transposed) then(blas.set_product, product, attribute, &kTransposed, sizeof kTransposed);
+    if (epilogue != Epilogue::kNone)
+      then(blas.set_product, product, ProductAttribute::kEpilogue, &epilogue, sizeof epilogue);
+    // Some address, without which the library takes it that there is no bias.
+    const void* const somewhere = &one;
+    if (name_of(epilogue).has_bias)
+      then(blas.set_product, product, ProductAttribute::kBias, &somewhere, sizeof somewhere);
     then(blas.create_search, &search);
     then(blas.set_search, search, SearchAttribute::kMostWorkspace, &kMostWorkspace, sizeof kMostWorkspace);
     then(blas.set_search, search, SearchAttribute::kReductionSchemes, &schemes, sizeof schemes);
@@ -234,7 +259,14 @@ struct Product::Descriptions {
                                             status == BlasStatus::kSuccess ? "" : blas.words(status)));
   }
 
+  // Where the next call finds its bias.
+  BlasStatus set_bias(void* bias) const {
+    return blas.set_product(product, ProductAttribute::kBias, &bias, sizeof bias);
+  }
+
   const Blas& blas;
+  mutable hlo::Mutex one_call{hlo::LockRank::kQueues};  // with a bias
+  alignas(kArenaAlignment) float one = 1;
   ProductHandle product = nullptr;
   MatrixHandle left = nullptr, right = nullptr, result = nullptr;
   SearchHandle search = nullptr;
@@ -267,6 +299,7 @@ std::string Product::describe() const {
     if (c.found.workspace_bytes > 0) str_append(&out, ", ", c.found.workspace_bytes, " bytes beside");
   }
   if (calls_.size() > 1) str_append(&out, ", ", calls_.size(), " calls");
+  str_append(&out, name_of(epilogue_).name);
   return out + cuda::describe(copies_, {"left operand", "right operand", "result"});
 }
 
@@ -280,16 +313,22 @@ absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
   for (size_t i = 0; i < begin.size(); ++i)
     if (begin[i] % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a product lies where none was expected to begin");
+  const bool has_bias = name_of(epilogue_).has_bias;
   return queue.call_library([&](StreamHandle stream) -> absl::Status {
+    std::unique_lock lock(descriptions_->one_call, std::defer_lock);
+    if (has_bias) lock.lock();
+    BlasStatus status =
+        has_bias ? descriptions_->set_bias(reinterpret_cast<void*>(at.bias.bits())) : BlasStatus::kSuccess;
     for (const std::array<int64_t, 3>& call : calls_) {
       const auto place = [&](size_t i) {
         return reinterpret_cast<void*>(begin[i] + static_cast<uint64_t>(call[i]));
       };
       // The library's matrices have columns where ours have rows: it multiplies the other way round.
-      const BlasStatus status = blas_->multiply(
-          choice->handle, descriptions_->product, one_, place(1), descriptions_->right, place(0),
-          descriptions_->left, kZero, place(2), descriptions_->result, place(2), descriptions_->result,
-          &choice->found.algorithm, workspace, choice->found.workspace_bytes, stream);
+      if (status == BlasStatus::kSuccess)
+        status = blas_->multiply(choice->handle, descriptions_->product, one_, place(1), descriptions_->right,
+                                 place(0), descriptions_->left, kZero, place(2), descriptions_->result,
+                                 place(2), descriptions_->result, &choice->found.algorithm, workspace,
+                                 choice->found.workspace_bytes, stream);
       if (status == BlasStatus::kSuccess) continue;
       const std::string why = str_cat(queue.gpu().name(), " failed multiplying: ", blas_->words(status));
       return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
@@ -342,7 +381,7 @@ std::string Products::library() {
                      : str_cat("our own kernels: ", opened.status().message());
 }
 
-absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
+absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot, Epilogue epilogue) {
   hlo::DotGeneralShape shape = hlo::dot_shape(dot);
   double work = 1;
   for (const auto* dims : {&shape.batch, &shape.m, &shape.n, &shape.k})
@@ -376,6 +415,7 @@ absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
   product->blas_ = &blas;
   product->one_ = types->one;
   product->compute_ = name_of(compute);
+  product->epilogue_ = epilogue;
   // Operands may be slices of arrays, one after the other.
   for (size_t i = 0; i < std::size(kSides); ++i)
     product->alignment_[i] = copies[i] ? kArenaAlignment : alignment_of({dot.operand_type(i)->bytes()});
@@ -385,7 +425,7 @@ absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
   product->calls_ = std::move(calls.begins);
   auto made = std::make_shared<Product::Descriptions>(blas);
   if (const BlasStatus status = made->make(*types, compute, *layout, calls.alignment,
-                                           is_fast ? kReducesInAnyWay : kReducesInComputeType);
+                                           is_fast ? kReducesInAnyWay : kReducesInComputeType, epilogue);
       status != BlasStatus::kSuccess)
     return absl::UnimplementedError(str_cat("it refuses to describe the product: ", blas.words(status)));
   for (size_t g = 0; g < gpus_.size(); ++g) {

@@ -33,7 +33,7 @@ namespace lamina::jit::cuda {
 class Product {
  public:
   struct Operands {
-    Address left, right, result, workspace;
+    Address left, right, result, workspace, bias;
   };
 
   // Of operands: dimensions [batch..., rows or columns..., summed...].
@@ -60,6 +60,7 @@ class Product {
   ArrayCopies copies_;
   std::vector<std::array<int64_t, 3>> calls_;  // where each begins: bytes of the operands and the result
   std::array<int64_t, 3> alignment_{};         // of these
+  Epilogue epilogue_ = Epilogue::kNone;
   const void* one_ = nullptr;
   const char* compute_ = nullptr;
 };
@@ -69,7 +70,8 @@ class Products {
   // Of all devices that there are; the driver's version. They stay.
   void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where our own kernels are the better choice, or in words why there is none.
-  absl::StatusOr<std::unique_ptr<const Product>> plan(const hlo::Node& dot);
+  absl::StatusOr<std::unique_ptr<const Product>> plan(const hlo::Node& dot,
+                                                      Epilogue epilogue = Epilogue::kNone);
   // What multiplies, in words.
   std::string library();
   // Products of fewer multiplications are small. Gives what that was.

@@ -38,8 +38,13 @@ absl::StatusOr<hlo::ComputationPtr> CudaTarget::prepared(const hlo::ComputationP
   if (!joined.ok()) return joined;
   // In this order: only a program with such transforms opens the library.
   if (*joined != program && !fourier_.is_there()) joined = program;
-  return with_attention_calls(*joined, [&](const AttentionForm& form) {
+  joined = with_attention_calls(*joined, [&](const AttentionForm& form) {
     const auto plan = attentions_.plan(form);
+    return plan.ok() && *plan != nullptr;
+  });
+  if (!joined.ok()) return joined;
+  return with_epilogue_calls(*joined, [&](const ProductEpilogue& found) {
+    const auto plan = products_.plan(*found.product, found.epilogue);
     return plan.ok() && *plan != nullptr;
   });
 }
@@ -53,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
     absl::StatusOr<std::unique_ptr<Step>> call = library_call(*group.anchors[0], slot_of, library);
     if (call.ok() && *call) return call;
     // For what was put there for a library, nobody else has a form.
-    if (!call.ok() && attention_form(*group.anchors[0])) return call;
+    if (!call.ok() && (attention_form(*group.anchors[0]) || epilogue_of(*group.anchors[0]))) return call;
     if (!call.ok()) beside = str_cat(", without ", library, ": ", call.status().message());
   }
   const bool is_slow = group.repeat && is_long_running_scan(*group.repeat);
@@ -80,6 +85,10 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& 
       library = "cuDNN";
       return make_convolution_step(convolutions_, kernels_, node, slot_of, made);
     case hlo::Op::custom_call:
+      if (const auto epilogue = epilogue_of(node)) {
+        library = "cublasLt";
+        return make_epilogue_step(products_, kernels_, node, *epilogue, slot_of, made);
+      }
       if (const auto form = attention_form(node)) {
         library = "cuDNN";
         return make_attention_step(attentions_, kernels_, node, *form, slot_of, made);

@@ -12,12 +12,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "hlo/literal.h"
+#include "hlo/narrow.h"
 #include "hlo/reference_dot.h"
 #include "hlo/strings.h"
 #include "tests/jit/cuda_standin/standin.h"
@@ -30,6 +33,8 @@ struct OpaqueProduct {
   ComputeType compute;
   MatrixType scale;
   int32_t transposes_a = 0, transposes_b = 0;
+  Epilogue epilogue = Epilogue::kNone;
+  const void* bias = nullptr;
 };
 struct OpaqueMatrix {
   MatrixType type;
@@ -76,14 +81,19 @@ struct Problem {
   int64_t m, n, k, batch;
   OpaqueMatrix a, b, d;
   bool transposes_a, transposes_b;
+  Epilogue epilogue;
+  const void* bias;  // of an element for each row, where it has one
 
+  bool has(Epilogue part) const {
+    return (static_cast<uint32_t>(epilogue) & static_cast<uint32_t>(part)) != 0;
+  }
   int64_t width() const { return hlo::byte_size(types->type); }
   uint64_t hash() const {
     uint64_t sum = 14695981039346656037U;
-    for (int64_t v :
-         {m, n, k, batch, a.stride, b.stride, d.stride, a.batch_stride, b.batch_stride, d.batch_stride,
-          static_cast<int64_t>(types - kCombinations), static_cast<int64_t>(compute),
-          static_cast<int64_t>(transposes_a), static_cast<int64_t>(transposes_b)})
+    for (int64_t v : {m, n, k, batch, a.stride, b.stride, d.stride, a.batch_stride, b.batch_stride,
+                      d.batch_stride, static_cast<int64_t>(types - kCombinations),
+                      static_cast<int64_t>(compute), static_cast<int64_t>(transposes_a),
+                      static_cast<int64_t>(transposes_b), static_cast<int64_t>(epilogue)})
       sum = (sum ^ static_cast<uint64_t>(v)) * 1099511628211U;
     return sum;
   }
@@ -108,7 +118,12 @@ BlasStatus problem_of(ProductHandle product, MatrixHandle a, MatrixHandle b, Mat
                x.operand == d->type;
       });
   if (types == std::end(kCombinations)) return BlasStatus::kNotSupported;
-  out = Problem{types, product->compute, m, n, k, d->batch, *a, *b, *d, ta, tb};
+  out = Problem{types,        product->compute, m, n, k, d->batch, *a, *b, *d, ta, tb, product->epilogue,
+                product->bias};
+  if (out->has(Epilogue::kBias) && (!out->bias || reinterpret_cast<uintptr_t>(out->bias) % 16 != 0))
+    return BlasStatus::kInvalidValue;
+  const bool is_plain = types->type == DType::kF32 || hlo::byte_size(types->type) == 2;
+  if (out->epilogue != Epilogue::kNone && !is_plain) return BlasStatus::kNotSupported;
   return BlasStatus::kSuccess;
 }
 
@@ -156,7 +171,22 @@ std::vector<std::byte> in_tf32(const std::byte* at, int64_t bytes) {
   return out;
 }
 
-void multiply(const Problem& p, const std::byte* a, const std::byte* b, std::byte* d) {
+// The sums in f32, then what the epilogue makes of them, and one rounding.
+void end(const Problem& p, const std::vector<std::byte>& sums, const std::byte* bias, std::byte* to) {
+  constexpr double kRootOfTwoByPi = 0.79788456080286535588;
+  for (int64_t i = 0; i < p.batch * p.n * p.m; ++i) {
+    float x = hlo::element_to_f32(DType::kF32, &sums[static_cast<size_t>(i) * sizeof(float)]);
+    if (p.has(Epilogue::kBias)) x += hlo::element_to_f32(p.types->type, bias + i % p.m * p.width());
+    // It takes the number where the other is none.
+    if (p.has(Epilogue::kRelu)) x = std::fmax(x, 0.0F);
+    if (p.has(Epilogue::kGelu))
+      x = static_cast<float>(0.5 * x * (1 + std::tanh(kRootOfTwoByPi * (x + 0.044715 * x * x * x))));
+    const hlo::LiteralPtr rounded = hlo::Literal::scalar(p.types->type, x);
+    std::memcpy(to + i * p.width(), rounded->data(), static_cast<size_t>(p.width()));
+  }
+}
+
+void multiply(const Problem& p, const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* d) {
   std::vector<std::byte> a_rounded, b_rounded;
   if (p.compute == ComputeType::kTf32) {
     a_rounded = in_tf32(a, bytes_of(p.a, p.width()));
@@ -183,8 +213,13 @@ void multiply(const Problem& p, const std::byte* a, const std::byte* b, std::byt
     shape.rhs_k = -shape.rhs_k;
   }
   std::vector<std::byte> dense(static_cast<size_t>(p.batch * p.n * column));
-  if (!hlo::reference_dot(p.types->type, p.types->type, shape, b, a, dense.data()).ok())
+  const bool has_end = p.epilogue != Epilogue::kNone;
+  std::vector<std::byte> sums(has_end ? static_cast<size_t>(p.batch * p.n * p.m) * sizeof(float) : 0);
+  if (!hlo::reference_dot(p.types->type, has_end ? DType::kF32 : p.types->type, shape, b, a,
+                          has_end ? sums.data() : dense.data())
+           .ok())
     standins::violation("a product has no meaning");
+  if (has_end) end(p, sums, bias, dense.data());
   for (int64_t i = 0; i < p.batch; ++i)
     for (int64_t j = 0; j < p.n; ++j)
       std::memcpy(d + (i * p.d.batch_stride + j * p.d.stride) * width,
@@ -238,6 +273,10 @@ BlasStatus cublasLtMatmulDescSetAttribute(ProductHandle product, ProductAttribut
       return set(product->transposes_a, value, bytes);
     case ProductAttribute::kTransposesB:
       return set(product->transposes_b, value, bytes);
+    case ProductAttribute::kEpilogue:
+      return set(product->epilogue, value, bytes);
+    case ProductAttribute::kBias:
+      return set(product->bias, value, bytes);
   }
   return BlasStatus::kInvalidValue;
 }
@@ -384,15 +423,18 @@ BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* 
   const auto touch = [&](const void* at, int64_t bytes, Access access) {
     return Touch{jit::Address(address(at)), bytes, access};
   };
+  std::vector<Touch> touches{touch(d, bytes_of(p->d, p->width()), Access::kWrite),
+                             touch(a, bytes_of(p->a, p->width()), Access::kRead),
+                             touch(b, bytes_of(p->b, p->width()), Access::kRead),
+                             touch(workspace, static_cast<int64_t>(needed), Access::kScratch)};
+  if (p->has(Epilogue::kBias)) touches.push_back(touch(p->bias, p->m * p->width(), Access::kRead));
   standins::enqueue(stream, {standins::FakeQueues::Kind::kLaunch,
                              str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
-                             {touch(d, bytes_of(p->d, p->width()), Access::kWrite),
-                              touch(a, bytes_of(p->a, p->width()), Access::kRead),
-                              touch(b, bytes_of(p->b, p->width()), Access::kRead),
-                              touch(workspace, static_cast<int64_t>(needed), Access::kScratch)},
-                             [=, it = *p] {
-                               multiply(it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
-                                        standins::bytes_at(address(d)));
+                             std::move(touches), [=, it = *p] {
+                               multiply(
+                                   it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
+                                   it.has(Epilogue::kBias) ? standins::bytes_at(address(it.bias)) : nullptr,
+                                   standins::bytes_at(address(d)));
                              }});
   return BlasStatus::kSuccess;
 }
