@@ -9,17 +9,13 @@
 //   - blocks freed twice;
 //   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold;
 //   - on a stream that is captured, what does not belong in a graph of ours: waits, events, memory taken or
-//   let
-//     go of, copies from or to the host; captures that restrict what threads may do, and that;
+//     let go of, copies from or to the host; captures that restrict what threads may do, and that;
 //   - graphs (graphs.cc) that start with nodes over common bytes that nothing orders, with kernels whose
-//   module
-//     is gone, or that are changed by a node of a graph that is gone;
+//     module is gone, or that are changed by a node of a graph that is gone;
 //   - loops in graphs of which no kernel has said whether they go on, before or in a turn.
 // The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuBLAS (cublas.cc), cuDNN (dnn.cc,
-// dnn_attention.cc), cuFFT
-// (fft.cc) and cuSOLVER (solver.cc) are in the same library.
-// Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
-// aborts.
+// dnn_attention.cc), cuFFT (fft.cc) and cuSOLVER (solver.cc) are in the same library. Where a copy out will
+// leave its bytes lies poison until it has run. In a forked child every function aborts.
 //
 // Environment, read when it is loaded: LAMINA_STANDIN_INIT what cuInit returns, LAMINA_STANDIN_VERSION,
 // LAMINA_STANDIN_DEVICES, LAMINA_STANDIN_CAPABILITY (10 * major + minor).
