@@ -33,8 +33,9 @@ struct Costs {
   // With fewer rows they do not either: where many units work on rows at a time.
   int64_t chain_least_rows = 1;
   // What routines do by themselves (cluster/read_through.h): products multiply the bytes that factors are
-  // converted from, gathers and scatters count negative indices from the end.
-  bool reads_bytes = false, counts_from_end = false;
+  // converted from, those in `fast` numerics also floats of one byte; gathers and scatters count negative
+  // indices from the end.
+  bool reads_bytes = false, reads_float8 = false, counts_from_end = false;
 };
 
 }  // namespace lamina::cluster

@@ -22,6 +22,16 @@ Value bytes_of(const Value& factor) {
   return from.dtype() == hlo::DType::kS8 || from.dtype() == hlo::DType::kU8 ? from : Value();
 }
 
+// Likewise the floats of one byte, all of which a factor of 16 or 32 bits holds.
+Value float8_of(const Value& factor) {
+  const Node& n = *factor.node();
+  if (n.op() != Op::convert || !hlo::is_float(factor.dtype()) || hlo::is_narrow(factor.dtype()) ||
+      factor.dtype() == hlo::DType::kF64)
+    return {};
+  const Value from = n.operand_value(0);
+  return from.dtype() == hlo::DType::kF8E4M3FN || from.dtype() == hlo::DType::kF8E5M2 ? from : Value();
+}
+
 // The indices that `wrapped` is made of by adding `size` to the negative ones, in the same order in memory.
 Value indices_from_end(const Value& wrapped, int64_t size) {
   Value v = wrapped;
@@ -43,13 +53,16 @@ bool is_constant(const Value& v) { return v.node()->op() == Op::constant; }
 std::vector<Value> read_through(const Node& node, const Costs& costs) {
   std::vector<Value> out;
   for (size_t i = 0; i < node.operands().size(); ++i) out.push_back(node.operand_value(i));
-  if (node.op() == Op::dot_general && costs.reads_bytes) {
-    const Value left = bytes_of(out[0]), right = bytes_of(out[1]);
-    if (!left || !right || left.dtype() != right.dtype() || is_constant(left) || is_constant(right))
+  if (node.op() == Op::dot_general) {
+    const bool is_float = hlo::is_float(node.type()->dtype);
+    if (is_float ? !costs.reads_float8 || node.numerics() != hlo::Numerics::kFast : !costs.reads_bytes)
       return {};
-    out[0] = left;
-    out[1] = right;
-    return out;
+    const auto read = is_float ? float8_of : bytes_of;
+    const Value left = read(out[0]), right = read(out[1]);
+    if (!left || !right || is_constant(left) || is_constant(right)) return {};
+    const bool is_same = left.dtype() == right.dtype();
+    if (is_float ? is_same && left.dtype() == hlo::DType::kF8E5M2 : !is_same) return {};
+    return {left, right};
   }
   if ((node.op() == Op::gather || node.op() == Op::scatter) && costs.counts_from_end) {
     const hlo::Dims& map = node.attrs().ints(node.op() == Op::gather ? Attr::start_index_map

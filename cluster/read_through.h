@@ -2,7 +2,7 @@
 // neither that nor its result in memory is needed then.
 //
 // Contract: the step's results are those it has of its operands. Which forms a target's routines know is said
-// by its costs (Costs::reads_bytes, Costs::counts_from_end).
+// by its costs (Costs::reads_bytes and those beside it).
 #ifndef LAMINA_CLUSTER_READ_THROUGH_H_
 #define LAMINA_CLUSTER_READ_THROUGH_H_
 
@@ -15,8 +15,9 @@ namespace lamina::cluster {
 
 // By operand: what the routine reads. Empty where it is the operands themselves.
 //
-// A product of integers reads the bytes that both factors are converted from. A gather or scatter along one
-// dimension reads the indices of which negative ones count from its end.
+// A product of integers reads the bytes that both factors are converted from; in `fast` numerics one of
+// floats those of float8_e4m3fn and float8_e5m2, of which one factor is the former. A gather or scatter along
+// one dimension reads the indices of which negative ones count from its end.
 std::vector<hlo::Value> read_through(const hlo::Node& node, const Costs& costs);
 
 }  // namespace lamina::cluster

@@ -13,8 +13,19 @@
 
 namespace lamina::jit::cuda {
 
-// The order in which the array's dimensions lie in the copy; none: the call takes the array itself.
-using ArrayCopies = std::array<std::optional<hlo::Dims>, 3>;
+struct ArrayCopy {
+  hlo::Dims order;  // in which the array's dimensions lie
+  hlo::DType type;  // of its elements
+  // As one array of few dimensions, each of one or several of those: how many elements there are, and how
+  // many the copy has, those behind them 0. Empty: none are.
+  hlo::Dims merged = {}, padded = {};
+
+  int64_t bytes(const hlo::Type& array) const {
+    return (padded.empty() ? array.num_elements : hlo::product(padded)) * hlo::byte_size(type);
+  }
+};
+// None: the call takes the array itself.
+using ArrayCopies = std::array<std::optional<ArrayCopy>, 3>;
 
 // For people: ", of a copy of the filter".
 inline std::string describe(const ArrayCopies& copies, const std::array<std::string_view, 3>& names) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "hlo/dtype.h"
 #include "jit/cuda/driver.h"
 
 namespace lamina::jit::cuda {
@@ -33,7 +34,43 @@ enum class BlasStatus : int {
   kNotSupported = 15,
 };
 
-enum class MatrixType : int { kF32 = 0, kF64 = 1, kF16 = 2, kC64 = 4, kC128 = 5, kBF16 = 14 };
+enum class MatrixType : int {
+  kF32 = 0,
+  kF64 = 1,
+  kF16 = 2,
+  kS8 = 3,
+  kC64 = 4,
+  kC128 = 5,
+  kS32 = 10,
+  kBF16 = 14,
+  kF8E4M3FN = 28,
+  kF8E5M2 = 29,
+};
+// Of elements of these types; there are no others.
+constexpr MatrixType matrix_type(hlo::DType type) {
+  switch (type) {
+    case hlo::DType::kF64:
+      return MatrixType::kF64;
+    case hlo::DType::kF16:
+      return MatrixType::kF16;
+    case hlo::DType::kS8:
+      return MatrixType::kS8;
+    case hlo::DType::kC64:
+      return MatrixType::kC64;
+    case hlo::DType::kC128:
+      return MatrixType::kC128;
+    case hlo::DType::kS32:
+      return MatrixType::kS32;
+    case hlo::DType::kBF16:
+      return MatrixType::kBF16;
+    case hlo::DType::kF8E4M3FN:
+      return MatrixType::kF8E4M3FN;
+    case hlo::DType::kF8E5M2:
+      return MatrixType::kF8E5M2;
+    default:
+      return MatrixType::kF32;
+  }
+}
 
 // Of cuBLAS and cuSOLVER: which triangle is read, and how a matrix is taken.
 enum class BlasTriangle : int { kLower = 0, kUpper = 1 };
@@ -45,6 +82,7 @@ enum class ComputeType : int {
   kF32Pedantic = 69,
   kF64 = 70,
   kF64Pedantic = 71,
+  kS32 = 72,
   kTf32 = 77,
 };
 

@@ -210,7 +210,8 @@ Convolutions::MadePlan Convolutions::described(const Dnn& dnn, const Node& node,
   out->dnn_ = &dnn;
   for (size_t i = 0; i < kIds.size(); ++i) {
     const hlo::Type& array = i == 2 ? *node.type() : *node.operand_type(i);
-    out->copies_[i] = order_of_copy(array, form.tensors[i]);
+    if (std::optional<hlo::Dims> order = order_of_copy(array, form.tensors[i]))
+      out->copies_[i] = ArrayCopy{*std::move(order), array.dtype};
     // Operands may be slices of arrays, one after the other.
     out->alignment_[i] = out->copies_[i] ? kArenaAlignment : array_alignment(array.bytes());
   }

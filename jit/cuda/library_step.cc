@@ -1,5 +1,6 @@
 #include "jit/cuda/library_step.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <type_traits>
@@ -14,13 +15,6 @@ namespace {
 using hlo::Builder;
 using hlo::Value;
 
-// The step that writes its slot 0, of this type, with dimensions in this order to its slot 1.
-absl::StatusOr<std::unique_ptr<QueueStep>> make_copy(MakeKernel make_kernel, const hlo::Type* type,
-                                                     const hlo::Dims& order) {
-  return make_recorded(make_kernel, std::array{type},
-                       [&](Builder& b, std::span<const Value> x) { return b.transpose(x[0], order); });
-}
-
 absl::StatusOr<const hlo::Type*> in_order(const hlo::Type& type, const hlo::Dims& order) {
   hlo::Dims dims;
   for (int64_t d : order) dims.push_back(type.dims[static_cast<size_t>(d)]);
@@ -31,6 +25,48 @@ hlo::Dims inverse(const hlo::Dims& order) {
   hlo::Dims out(order.size());
   for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
   return out;
+}
+
+// The copy that a call reads, of an array of this type, whose number becomes that of the copy.
+absl::Status add_copy(PartsStep& step, MakeKernel make_kernel, const hlo::Type& type, const ArrayCopy& copy,
+                      int& array) {
+  const auto add = [&](const hlo::Type* from, int64_t bytes, const auto& record) -> absl::Status {
+    absl::StatusOr<std::unique_ptr<QueueStep>> kernel = make_recorded(
+        make_kernel, std::array{from}, [&](Builder& b, std::span<const Value> x) { return record(b, x[0]); });
+    if (!kernel.ok()) return kernel.status();
+    const int whole = std::exchange(array, step.add_memory(bytes));
+    step.add(*std::move(kernel), {whole, array});
+    return absl::OkStatus();
+  };
+  const bool pads = !copy.padded.empty();
+  if (!pads || copy.type != type.dtype || !std::is_sorted(copy.order.begin(), copy.order.end())) {
+    const absl::Status turned =
+        add(&type, type.num_elements * hlo::byte_size(copy.type), [&](Builder& b, const Value& x) {
+          return b.transpose(copy.type == type.dtype ? x : b.convert(x, copy.type), copy.order);
+        });
+    if (!turned.ok() || !pads) return turned;
+  }
+  // One more: a transpose of many elements is a kernel by itself.
+  return add(hlo::array_type_or_die(copy.type, copy.merged), copy.bytes(type),
+             [&](Builder& b, const Value& x) {
+               hlo::Dims more = copy.padded;
+               for (size_t d = 0; d < more.size(); ++d) more[d] -= copy.merged[d];
+               return b.pad(x, b.scalar(copy.type, 0), hlo::Dims(more.size(), 0), more);
+             });
+}
+// From what a call has written to the result, of this type.
+absl::StatusOr<std::unique_ptr<QueueStep>> make_copy_back(MakeKernel make_kernel, const hlo::Type& type,
+                                                          const ArrayCopy& copy) {
+  if (!copy.padded.empty())
+    return make_recorded(make_kernel, std::array{hlo::array_type_or_die(type.dtype, copy.padded)},
+                         [&](Builder& b, std::span<const Value> x) {
+                           return b.slice(x[0], hlo::Dims(copy.merged.size(), 0), copy.merged);
+                         });
+  const absl::StatusOr<const hlo::Type*> written = in_order(type, copy.order);
+  if (!written.ok()) return written.status();
+  return make_recorded(make_kernel, std::array{*written}, [&](Builder& b, std::span<const Value> x) {
+    return b.transpose(x[0], inverse(copy.order));
+  });
 }
 
 // Of a `Product` or `Convolution`: operands, result, work space; of a product a bias.
@@ -53,35 +89,31 @@ template <typename Call>
 absl::StatusOr<std::unique_ptr<Step>> make_step(const char* name,
                                                 absl::StatusOr<std::unique_ptr<const Call>> call,
                                                 CudaKernels& kernels, const hlo::Node& node,
-                                                const SlotOf& slot_of, MakeKernel make_kernel) {
+                                                std::span<const Value> reads, const SlotOf& slot_of,
+                                                MakeKernel make_kernel) {
   if (!call.ok()) return call.status();
   if (!*call) return nullptr;
-  auto step = std::make_unique<PartsStep>(kernels, node, slot_of);
+  auto step = std::make_unique<PartsStep>(kernels, node, slot_of, reads);
   std::vector<int> arrays{step->operand(0), step->operand(1), step->result(0),
                           step->add_memory((*call)->workspace_bytes())};
   if (node.operands().size() > 2) arrays.push_back(step->operand(2));
   const ArrayCopies& copies = (*call)->copies();
   for (size_t i = 0; i < 2; ++i) {
     if (!copies[i]) continue;
-    absl::StatusOr<std::unique_ptr<QueueStep>> copy =
-        make_copy(make_kernel, node.operand_type(i), *copies[i]);
-    if (!copy.ok()) return copy.status();
-    const int whole = std::exchange(arrays[i], step->add_memory(node.operand_type(i)->bytes()));
-    step->add(*std::move(copy), {whole, arrays[i]});
+    const absl::Status copied = add_copy(*step, make_kernel, *step->operand_type(i), *copies[i], arrays[i]);
+    if (!copied.ok()) return copied;
   }
   const int result = arrays[2];
   std::unique_ptr<QueueStep> last;
   if (copies[2]) {
-    const absl::StatusOr<const hlo::Type*> written = in_order(*node.type(), *copies[2]);
-    if (!written.ok()) return written.status();
-    absl::StatusOr<std::unique_ptr<QueueStep>> copy = make_copy(make_kernel, *written, inverse(*copies[2]));
+    absl::StatusOr<std::unique_ptr<QueueStep>> copy = make_copy_back(make_kernel, *node.type(), *copies[2]);
     if (!copy.ok()) return copy.status();
     last = *std::move(copy);
-    arrays[2] = step->add_memory(node.type()->bytes());
+    arrays[2] = step->add_memory(copies[2]->bytes(*node.type()));
   }
   step->set_description(str_cat(name, " by ", (*call)->describe(), ", ",
-                                hlo::to_string(*node.operand_type(0)), " ",
-                                hlo::to_string(*node.operand_type(1))));
+                                hlo::to_string(*step->operand_type(0)), " ",
+                                hlo::to_string(*step->operand_type(1))));
   step->add(std::make_unique<PlannedCall<Call>>(*std::move(call)), arrays);
   if (last) step->add(std::move(last), {arrays[2], result});
   return step;
@@ -129,23 +161,24 @@ Value half_spectrum(Builder& b, const Value& x, double factor) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, CudaKernels& kernels,
-                                                        const hlo::Node& dot, const SlotOf& slot_of,
-                                                        MakeKernel make_kernel) {
-  return make_step("dot", products.plan(dot), kernels, dot, slot_of, make_kernel);
+                                                        const hlo::Node& dot, std::span<const Value> reads,
+                                                        const SlotOf& slot_of, MakeKernel make_kernel) {
+  return make_step("dot", products.plan(dot, reads), kernels, dot, reads, slot_of, make_kernel);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_epilogue_step(Products& products, CudaKernels& kernels,
                                                          const hlo::Node& call,
                                                          const ProductEpilogue& epilogue,
                                                          const SlotOf& slot_of, MakeKernel make_kernel) {
-  return make_step("dot", products.plan(*epilogue.product, epilogue.epilogue), kernels, call, slot_of,
+  return make_step("dot", products.plan(*epilogue.product, {}, epilogue.epilogue), kernels, call, {}, slot_of,
                    make_kernel);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_convolution_step(Convolutions& convolutions, CudaKernels& kernels,
                                                             const hlo::Node& convolution,
                                                             const SlotOf& slot_of, MakeKernel make_kernel) {
-  return make_step("convolution", convolutions.plan(convolution), kernels, convolution, slot_of, make_kernel);
+  return make_step("convolution", convolutions.plan(convolution), kernels, convolution, {}, slot_of,
+                   make_kernel);
 }
 
 absl::StatusOr<std::unique_ptr<Step>> make_attention_step(Attentions& attentions, CudaKernels& kernels,

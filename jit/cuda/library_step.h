@@ -5,6 +5,7 @@
 #define LAMINA_JIT_CUDA_LIBRARY_STEP_H_
 
 #include <memory>
+#include <span>
 
 #include "jit/cuda/attention.h"
 #include "jit/cuda/convolutions.h"
@@ -15,10 +16,11 @@
 
 namespace lamina::jit::cuda {
 
-// Null, or in words why there is none, as of Products::plan and its like.
+// Null, or in words why there is none, as of Products::plan and its like; `reads` likewise.
 absl::StatusOr<std::unique_ptr<Step>> make_product_step(Products& products, CudaKernels& kernels,
-                                                        const hlo::Node& dot, const SlotOf& slot_of,
-                                                        MakeKernel make_kernel);
+                                                        const hlo::Node& dot,
+                                                        std::span<const hlo::Value> reads,
+                                                        const SlotOf& slot_of, MakeKernel make_kernel);
 // Of a call that stands for a product with this epilogue.
 absl::StatusOr<std::unique_ptr<Step>> make_epilogue_step(Products& products, CudaKernels& kernels,
                                                          const hlo::Node& call,

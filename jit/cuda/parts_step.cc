@@ -36,8 +36,9 @@ absl::StatusOr<std::unique_ptr<QueueStep>> make_recorded(
   return program.ok() ? make_kernel(**program) : program.status();
 }
 
-PartsStep::PartsStep(CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of)
-    : QueueStep(kernels), line_(node), slots_(node, slot_of) {}
+PartsStep::PartsStep(CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of,
+                     std::span<const hlo::Value> reads)
+    : QueueStep(kernels), line_(node), slots_(node, slot_of, reads) {}
 
 int PartsStep::add_memory(int64_t bytes) {
   if (bytes == 0) return -1;

@@ -37,9 +37,12 @@ absl::StatusOr<std::unique_ptr<QueueStep>> make_recorded(
 // A node's step. Its parts work on arrays, which have numbers: operands, results, then memory of the step.
 class PartsStep final : public QueueStep {
  public:
-  PartsStep(CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of);
+  // `reads` as in NodeSlots.
+  PartsStep(CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of,
+            std::span<const hlo::Value> reads = {});
 
   int operand(size_t i) const { return static_cast<int>(i); }
+  const hlo::Type* operand_type(size_t i) const { return slots_.operand_types[i]; }
   int result(size_t i) const { return static_cast<int>(slots_.operands.size() + i); }
   // 0 bytes are none: no array, -1.
   int add_memory(int64_t bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "hlo/dot_shape.h"
@@ -21,25 +22,56 @@ using hlo::Node;
 // What results are scaled by; complex numbers have two parts.
 constexpr float kOneF32[2] = {1, 0};
 constexpr double kOneF64[2] = {1, 0};
+constexpr int32_t kOneS32 = 1;
 // And what is added to them: 0 of any type.
 constexpr double kZero[2] = {0, 0};
 
+// What is multiplied: elements of the result's type, or others.
+enum class Factors { kOwn, kBytes, kFloat8 };
+// Those of one byte are taken where the summed elements of each row and column lie side by side, so many of
+// them at multiples of so many bytes.
+int64_t multiple_of(Factors factors) {
+  return factors == Factors::kOwn ? 1 : factors == Factors::kBytes ? 4 : 16;
+}
+// And where the rows of the result have multiples of so many bytes.
+constexpr int64_t kResultRowBytes = 16;
+
 // The types that products have, in `same` numerics and in `fast` ones.
 struct Types {
-  DType type;
-  MatrixType matrix, scale;
+  Factors factors;
+  DType result;
+  MatrixType scale;
   ComputeType same, fast;
   const void* one;
 };
 constexpr Types kTypes[] = {
-    {DType::kF32, MatrixType::kF32, MatrixType::kF32, ComputeType::kF32, ComputeType::kTf32, kOneF32},
-    {DType::kF64, MatrixType::kF64, MatrixType::kF64, ComputeType::kF64, ComputeType::kF64, kOneF64},
-    {DType::kF16, MatrixType::kF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
-    {DType::kBF16, MatrixType::kBF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
-    {DType::kC64, MatrixType::kC64, MatrixType::kC64, ComputeType::kF32Pedantic, ComputeType::kTf32, kOneF32},
-    {DType::kC128, MatrixType::kC128, MatrixType::kC128, ComputeType::kF64Pedantic, ComputeType::kF64,
-     kOneF64},
+    {Factors::kOwn, DType::kF32, MatrixType::kF32, ComputeType::kF32, ComputeType::kTf32, kOneF32},
+    {Factors::kOwn, DType::kF64, MatrixType::kF64, ComputeType::kF64, ComputeType::kF64, kOneF64},
+    {Factors::kOwn, DType::kF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {Factors::kOwn, DType::kBF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {Factors::kOwn, DType::kC64, MatrixType::kC64, ComputeType::kF32Pedantic, ComputeType::kTf32, kOneF32},
+    {Factors::kOwn, DType::kC128, MatrixType::kC128, ComputeType::kF64Pedantic, ComputeType::kF64, kOneF64},
+    {Factors::kBytes, DType::kS32, MatrixType::kS32, ComputeType::kS32, ComputeType::kS32, &kOneS32},
+    {Factors::kFloat8, DType::kF32, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {Factors::kFloat8, DType::kF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {Factors::kFloat8, DType::kBF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
 };
+// Null where it has none.
+const Types* types_of(const std::array<DType, 2>& factors, DType result) {
+  const bool is_own = factors[0] == result && factors[1] == result;
+  if (!is_own && hlo::is_integer(result)) {
+    if (factors != std::array{DType::kS8, DType::kS8}) return nullptr;
+    // Of the same bits.
+    if (result == DType::kU32) result = DType::kS32;
+  }
+  const Factors kind = is_own ? Factors::kOwn : hlo::is_integer(result) ? Factors::kBytes : Factors::kFloat8;
+  const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Types& t) {
+    return t.factors == kind && t.result == result;
+  });
+  return found == std::end(kTypes) ? nullptr : found;
+}
+// Sums of more products of s8 might not fit 32 bits, where the library stays at the largest number.
+constexpr int64_t kMostBytesSummed = INT32_MAX / (128 * 128);
 
 const char* name_of(ComputeType type) {
   switch (type) {
@@ -49,6 +81,8 @@ const char* name_of(ComputeType type) {
     case ComputeType::kF64:
     case ComputeType::kF64Pedantic:
       return "f64";
+    case ComputeType::kS32:
+      return "s32";
     case ComputeType::kTf32:
       return "tf32";
   }
@@ -77,6 +111,8 @@ constexpr uint64_t kMostWorkspace = 32 << 20;
 // Batches that are no single step in memory take a call for each step of the outer ones.
 constexpr int64_t kMostCalls = 64;
 constexpr int kMostFound = 8;
+// Copies that only these factors need pay where the product multiplies each element so often.
+constexpr double kLeastUses = 16;
 
 // A column-major matrix of the library, which may take it transposed.
 struct Matrix {
@@ -134,17 +170,35 @@ hlo::Dims dense_order(const Node& dot, size_t operand) {
   out.insert(out.end(), summed.begin(), summed.end());
   return out;
 }
+// How much larger the sums and rows of copies are, those of the result among them.
+struct Padded {
+  int64_t terms, columns;
+};
 // How that lies.
-void make_dense(hlo::DotGeneralShape& shape, const Side& side) {
-  int64_t stride = 1;
-  for (std::vector<DotDim>* dims : {&shape.k, &(shape.*side.rows), &shape.batch})
+void make_dense(hlo::DotGeneralShape& shape, const Side& side, const Padded& padded) {
+  const std::vector<DotDim>& rows = shape.*side.rows;
+  const int64_t num_rows = side.stride == &DotDim::rhs_stride ? padded.columns : hlo::total_extent(rows);
+  int64_t begin = 1;
+  for (const auto& [dims, size] :
+       {std::pair(&shape.k, padded.terms), std::pair(&(shape.*side.rows), num_rows),
+        std::pair(&shape.batch, int64_t{1})}) {
+    int64_t stride = begin;
     for (size_t i = dims->size(); i-- > 0;) {
       (*dims)[i].*side.stride = stride;
       stride *= (*dims)[i].extent;
     }
+    begin *= size;
+  }
+}
+// Whether what is summed lies side by side, and all that begins does at multiples of so many elements.
+bool lies_in_multiples(const hlo::DotGeneralShape& shape, const Side& side, int64_t multiple) {
+  const auto k = hlo::collapsed(shape.k, side.stride), rows = hlo::collapsed(shape.*side.rows, side.stride);
+  if (!k || *k != 1 || !rows || *rows % multiple != 0) return false;
+  return std::all_of(shape.batch.begin(), shape.batch.end(),
+                     [&](const DotDim& d) { return d.extent == 1 || d.*side.stride % multiple == 0; });
 }
 
-std::optional<Layout> layout_of(hlo::DotGeneralShape shape) {
+std::optional<Layout> layout_of(hlo::DotGeneralShape shape, const Padded& padded) {
   Layout out;
   std::optional<DotShape> plain;
   while (!(plain = hlo::collapsed(shape)) && !shape.batch.empty()) {
@@ -154,7 +208,9 @@ std::optional<Layout> layout_of(hlo::DotGeneralShape shape) {
   if (!plain || hlo::total_extent(out.outer) > kMostCalls) return std::nullopt;
   for (const Side& side : kSides)
     if (!is_matrix(shape, side)) return std::nullopt;
-  const DotShape& s = out.inner = *plain;
+  DotShape& s = out.inner = *plain;
+  s.k = padded.terms;
+  s.n = padded.columns;
   out.left = *matrix_of(s.k, s.lhs_k, s.m, s.lhs_m);
   out.right = *matrix_of(s.n, s.rhs_n, s.k, s.rhs_k);
   return out;
@@ -175,13 +231,13 @@ struct Calls {
   std::vector<Places> begins{{0, 0, 0}};
   Places alignment;  // of all of these
 };
-Calls calls_of(const Layout& layout, int64_t width, const Places& alignment) {
+Calls calls_of(const Layout& layout, const Places& widths, const Places& alignment) {
   Calls out{.alignment = alignment};
   const DotShape& s = layout.inner;
-  int64_t result_step = s.batch * s.m * s.n * width;
+  int64_t result_step = s.batch * s.m * s.n * widths[2];
   for (size_t i = layout.outer.size(); i-- > 0;) {
     const DotDim& dim = layout.outer[i];
-    const Places step{dim.lhs_stride * width, dim.rhs_stride * width, result_step};
+    const Places step{dim.lhs_stride * widths[0], dim.rhs_stride * widths[1], result_step};
     std::vector<Places> begins;
     for (int64_t b = 0; b < dim.extent; ++b)
       for (const Places& c : out.begins)
@@ -207,8 +263,8 @@ struct Product::Descriptions {
   Descriptions(const Descriptions&) = delete;
   Descriptions& operator=(const Descriptions&) = delete;
 
-  BlasStatus make(const Types& types, ComputeType compute, const Layout& layout, const Places& alignment,
-                  uint32_t schemes, Epilogue epilogue) {
+  BlasStatus make(const Types& types, const std::array<DType, 2>& factors, ComputeType compute,
+                  const Layout& layout, const Places& alignment, uint32_t schemes, Epilogue epilogue) {
     BlasStatus status = BlasStatus::kSuccess;
     const auto then = [&](auto function, auto... arguments) {
       if (status == BlasStatus::kSuccess) status = function(arguments...);
@@ -222,9 +278,9 @@ struct Product::Descriptions {
       then(blas.set_matrix, *matrix, MatrixAttribute::kBatchStride, &step, sizeof step);
     };
     const DotShape& s = layout.inner;
-    make_matrix(&left, types.matrix, layout.left, s.lhs_batch);
-    make_matrix(&right, types.matrix, layout.right, s.rhs_batch);
-    make_matrix(&result, types.matrix, {s.n, s.m, s.n, false}, s.m * s.n);
+    make_matrix(&left, matrix_type(factors[0]), layout.left, s.lhs_batch);
+    make_matrix(&right, matrix_type(factors[1]), layout.right, s.rhs_batch);
+    make_matrix(&result, matrix_type(types.result), {s.n, s.m, s.n, false}, s.m * s.n);
     then(blas.create_product, &product, compute, types.scale);
     for (const auto& [matrix, attribute] : {std::pair(&layout.right, ProductAttribute::kTransposesA),
                                             std::pair(&layout.left, ProductAttribute::kTransposesB)})
@@ -279,7 +335,7 @@ int64_t Product::workspace_bytes() const {
 }
 
 std::string Product::describe() const {
-  std::string out = str_cat("cublasLt ", blas_->version_text(), " in ", compute_);
+  std::string out = str_cat("cublasLt ", blas_->version_text(), " in ", words_);
   for (const Choice& c : choices_) {
     // Devices of one kind have one choice.
     if (&c != &choices_[0] &&
@@ -381,30 +437,70 @@ std::string Products::library() {
                      : str_cat("our own kernels: ", opened.status().message());
 }
 
-absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot, Epilogue epilogue) {
-  hlo::DotGeneralShape shape = hlo::dot_shape(dot);
-  double work = 1;
-  for (const auto* dims : {&shape.batch, &shape.m, &shape.n, &shape.k})
-    for (const DotDim& d : *dims) work *= static_cast<double>(d.extent);
+absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot,
+                                                              std::span<const hlo::Value> reads,
+                                                              Epilogue epilogue) {
   std::lock_guard lock(mutex_);
-  if (work < std::max(least_work_, 1.0)) return nullptr;
+  if (static_cast<double>(hlo::multiplications(dot)) < std::max(least_work_, 1.0)) return nullptr;
+  const ReadTypes own{dot.operand_type(0)->dtype, dot.operand_type(1)->dtype};
+  if (reads.empty()) return plan_locked(dot, own, own, epilogue);
+  const ReadTypes read{reads[0].dtype(), reads[1].dtype()};
+  absl::StatusOr<std::unique_ptr<Product>> product = plan_locked(dot, read, read, epilogue);
+  if (product.ok() || !hlo::is_float(dot.type()->dtype)) return product;
+  absl::StatusOr<std::unique_ptr<Product>> wider = plan_locked(dot, read, own, epilogue);
+  if (!wider.ok()) return product.status();
+  str_append(&(*wider)->words_, ", not of one byte: ", product.status().message());
+  return wider;
+}
 
+absl::StatusOr<std::unique_ptr<Product>> Products::plan_locked(const Node& dot, ReadTypes read,
+                                                               ReadTypes factors, Epilogue epilogue) {
   const DType type = dot.type()->dtype;
-  const auto* const types =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Types& t) { return t.type == type; });
-  if (types == std::end(kTypes))
-    return absl::UnimplementedError(str_cat("it has no products of ", hlo::info(type).name));
+  const Types* const types = types_of(factors, type);
+  if (!types) return absl::UnimplementedError(str_cat("it has no products of ", hlo::info(factors[0]).name));
+  hlo::DotGeneralShape shape = hlo::dot_shape(dot);
+  const int64_t terms = hlo::total_extent(shape.k), columns = hlo::total_extent(shape.n),
+                multiple = multiple_of(types->factors);
+  if (types->factors == Factors::kBytes && terms > kMostBytesSummed)
+    return absl::UnimplementedError("sums of so many bytes might be more than it has room for");
+  const auto up_to = [](int64_t n, int64_t step) { return (n + step - 1) / step * step; };
+  Padded padded{terms, columns};
+  if (multiple > 1) padded = {up_to(terms, multiple), up_to(columns, kResultRowBytes / hlo::byte_size(type))};
+  const bool pads[] = {padded.terms != terms, padded.terms != terms || padded.columns != columns};
   ArrayCopies copies;
-  std::optional<Layout> layout = layout_of(shape);
+  double copied = 0;
+  const auto copy = [&](size_t i) {
+    ArrayCopy& made = copies[i].emplace(dense_order(dot, i), factors[i]);
+    make_dense(shape, kSides[i], padded);
+    const int64_t rows = hlo::total_extent(shape.*kSides[i].rows), batch = hlo::total_extent(shape.batch);
+    copied += static_cast<double>(batch) * static_cast<double>(rows) * static_cast<double>(terms);
+    if (!pads[i]) return;
+    made.merged = {batch, rows, terms};
+    made.padded = {batch, i == 0 ? rows : padded.columns, padded.terms};
+  };
+  for (size_t i = 0; i < std::size(kSides); ++i)
+    if (pads[i] || read[i] != factors[i] ||
+        (multiple > 1 && (dot.operand_type(i)->num_elements % multiple != 0 ||
+                          !lies_in_multiples(shape, kSides[i], multiple))))
+      copy(i);
+  std::optional<Layout> layout = layout_of(shape, padded);
   if (!layout) {
-    for (size_t i = 0; i < std::size(kSides); ++i) {
-      if (is_matrix(shape, kSides[i])) continue;
-      copies[i] = dense_order(dot, i);
-      make_dense(shape, kSides[i]);
-    }
-    layout = layout_of(shape);
+    for (size_t i = 0; i < std::size(kSides); ++i)
+      if (!copies[i] && !is_matrix(shape, kSides[i])) copy(i);
+    layout = layout_of(shape, padded);
   }
   if (!layout || layout->inner.batch > INT32_MAX) return absl::UnimplementedError("it has no such matrices");
+  if (padded.columns != columns) {
+    const int64_t rows = dot.type()->num_elements / columns;
+    hlo::Dims order(dot.type()->dims.size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    copies[2] = {std::move(order), type, {rows, columns}, {rows, padded.columns}};
+    copied += static_cast<double>(dot.type()->num_elements);
+  }
+  if (multiple > 1 && copied * kLeastUses > static_cast<double>(hlo::multiplications(dot)))
+    return absl::UnimplementedError(
+        str_cat("it wants what is summed side by side, ", multiple, " by ", multiple,
+                ", and copies that have it so would take as long as the product"));
 
   const absl::StatusOr<Opened>& opened = opened_locked();
   if (!opened.ok()) return opened.status();
@@ -414,17 +510,19 @@ absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot, E
   auto product = std::make_unique<Product>();
   product->blas_ = &blas;
   product->one_ = types->one;
-  product->compute_ = name_of(compute);
   product->epilogue_ = epilogue;
+  product->words_ = name_of(compute);
   // Operands may be slices of arrays, one after the other.
-  for (size_t i = 0; i < std::size(kSides); ++i)
-    product->alignment_[i] = copies[i] ? kArenaAlignment : alignment_of({dot.operand_type(i)->bytes()});
+  const Places widths{hlo::byte_size(factors[0]), hlo::byte_size(factors[1]), hlo::byte_size(type)},
+      elements{dot.operand_type(0)->num_elements, dot.operand_type(1)->num_elements,
+               dot.type()->num_elements};
+  for (size_t i = 0; i < widths.size(); ++i)
+    product->alignment_[i] = copies[i] ? kArenaAlignment : alignment_of({elements[i] * widths[i]});
   product->copies_ = std::move(copies);
-  product->alignment_[2] = alignment_of({dot.type()->bytes()});
-  Calls calls = calls_of(*layout, hlo::byte_size(type), product->alignment_);
+  Calls calls = calls_of(*layout, widths, product->alignment_);
   product->calls_ = std::move(calls.begins);
   auto made = std::make_shared<Product::Descriptions>(blas);
-  if (const BlasStatus status = made->make(*types, compute, *layout, calls.alignment,
+  if (const BlasStatus status = made->make(*types, factors, compute, *layout, calls.alignment,
                                            is_fast ? kReducesInAnyWay : kReducesInComputeType, epilogue);
       status != BlasStatus::kSuccess)
     return absl::UnimplementedError(str_cat("it refuses to describe the product: ", blas.words(status)));

@@ -6,9 +6,12 @@
 // it is multiplied (no TF32), and what is added is of the type that products are added in; in `fast` the
 // library may do as it likes. Work space comes with each call. Any thread may call anything.
 //
+// Products of s8 with sums of 32 bits are exact. Those of float8_e4m3fn and float8_e5m2 are added by tensor
+// cores, in fewer bits than f32 has, so that the library multiplies them in `fast` only. Both want the summed
+// elements of each row and column side by side, in certain multiples.
+//
 // Small products are left to our own kernels, which start sooner and have the CPU's bits, and so is what the
-// library does not take, as integers. Operands whose dimensions are no matrix in memory
-// are copied before.
+// library does not take, as other integers. Operands that do not lie as it wants them are copied before.
 #ifndef LAMINA_JIT_CUDA_PRODUCTS_H_
 #define LAMINA_JIT_CUDA_PRODUCTS_H_
 
@@ -62,15 +65,17 @@ class Product {
   std::array<int64_t, 3> alignment_{};         // of these
   Epilogue epilogue_ = Epilogue::kNone;
   const void* one_ = nullptr;
-  const char* compute_ = nullptr;
+  std::string words_;  // the type that it is added in, and why not another
 };
 
 class Products {
  public:
   // Of all devices that there are; the driver's version. They stay.
   void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
-  // Null where our own kernels are the better choice, or in words why there is none.
+  // Of the node's operands, or what is read in place of them (cluster/read_through.h). Null where our own
+  // kernels are the better choice, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const Product>> plan(const hlo::Node& dot,
+                                                      std::span<const hlo::Value> reads = {},
                                                       Epilogue epilogue = Epilogue::kNone);
   // What multiplies, in words.
   std::string library();
@@ -79,11 +84,15 @@ class Products {
   static constexpr double kLeastWork = 1 << 20;
 
  private:
+  using ReadTypes = std::array<hlo::DType, 2>;
   struct Opened {
     Blas blas;
     std::vector<BlasHandle> handles;  // by device; null where it was lost
   };
   const absl::StatusOr<Opened>& opened_locked();
+  // By factors of this type, of operands that `read` says.
+  absl::StatusOr<std::unique_ptr<Product>> plan_locked(const hlo::Node& dot, ReadTypes read,
+                                                       ReadTypes factors, Epilogue epilogue);
 
   hlo::Mutex mutex_{hlo::LockRank::kLibraries};
   std::span<const std::unique_ptr<Gpu>> gpus_;

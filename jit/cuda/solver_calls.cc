@@ -11,20 +11,8 @@ namespace {
 using hlo::DType;
 using Kind = FactorizationKind;
 
-MatrixType matrix_type(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return MatrixType::kF32;
-    case DType::kC64:
-      return MatrixType::kC64;
-    case DType::kC128:
-      return MatrixType::kC128;
-    default:
-      return MatrixType::kF64;
-  }
-}
-MatrixType matrix_type(const FactorizationForm& form) { return matrix_type(form.compute); }
-MatrixType values_type(const FactorizationForm& form) { return matrix_type(form.values_type); }
+MatrixType matrix_type(const FactorizationForm& form) { return cuda::matrix_type(form.compute); }
+MatrixType values_type(const FactorizationForm& form) { return cuda::matrix_type(form.values_type); }
 
 // The library's columns are rows here, so that it finds their lower triangle in its upper one.
 constexpr BlasTriangle kRowsLower = BlasTriangle::kUpper;

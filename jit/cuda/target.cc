@@ -44,7 +44,7 @@ absl::StatusOr<hlo::ComputationPtr> CudaTarget::prepared(const hlo::ComputationP
   });
   if (!joined.ok()) return joined;
   return with_epilogue_calls(*joined, [&](const ProductEpilogue& found) {
-    const auto plan = products_.plan(*found.product, found.epilogue);
+    const auto plan = products_.plan(*found.product, {}, found.epilogue);
     return plan.ok() && *plan != nullptr;
   });
 }
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   std::string why = "no form for it on CUDA", beside;
   if (group.kind == cluster::GroupKind::kLibrary || group.kind == cluster::GroupKind::kHost) {
     const char* library = nullptr;
-    absl::StatusOr<std::unique_ptr<Step>> call = library_call(*group.anchors[0], slot_of, library);
+    absl::StatusOr<std::unique_ptr<Step>> call = library_call(group, slot_of, library);
     if (call.ok() && *call) return call;
     // For what was put there for a library, nobody else has a form.
     if (!call.ok() && (attention_form(*group.anchors[0]) || epilogue_of(*group.anchors[0]))) return call;
@@ -74,13 +74,15 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
   return make_host_step(*std::move(step), why + beside);
 }
 
-absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const hlo::Node& node, const SlotOf& slot_of,
+absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const cluster::Group& group,
+                                                               const SlotOf& slot_of,
                                                                const char*& library) const {
+  const hlo::Node& node = *group.anchors[0];
   const auto made = [&](const hlo::Computation& program) { return kernel(program); };
   switch (node.op()) {
     case hlo::Op::dot_general:
       library = "cublasLt";
-      return make_product_step(products_, kernels_, node, slot_of, made);
+      return make_product_step(products_, kernels_, node, group.reads, slot_of, made);
     case hlo::Op::convolution:
       library = "cuDNN";
       return make_convolution_step(convolutions_, kernels_, node, slot_of, made);

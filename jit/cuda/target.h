@@ -29,6 +29,7 @@ class CudaTarget final : public Target {
   // their driver.
   void serve(int capability, Address never, std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
     capability_ = capability;
+    costs_.reads_float8 = capability >= kLeastFloat8Capability;
     never_ = never;
     gpu_ = gpus[0].get();
     kernels_.set_driver_version(driver_version);
@@ -68,12 +69,14 @@ class CudaTarget final : public Target {
 
  private:
   // Null where a library is not asked for or small work is better done without, or in words why it does not
-  // take the node; `library` gets its name.
-  absl::StatusOr<std::unique_ptr<Step>> library_call(const hlo::Node& node, const SlotOf& slot_of,
+  // take the group's node; `library` gets its name.
+  absl::StatusOr<std::unique_ptr<Step>> library_call(const cluster::Group& group, const SlotOf& slot_of,
                                                      const char*& library) const;
   // As MakeKernel of jit/cuda/parts_step.h.
   absl::StatusOr<std::unique_ptr<QueueStep>> kernel(const hlo::Computation& program) const;
 
+  // Of tensor cores that multiply floats of one byte.
+  static constexpr int kLeastFloat8Capability = 89;
   // Neighbours in memory are for neighbouring threads. A launch less is worth a chain of any size, but that
   // of few rows leaves most of a device idle. What all blocks touch at a time should stay in its second-level
   // cache, and a block has a half warp for each of some rows.
@@ -82,7 +85,8 @@ class CudaTarget final : public Target {
                         .chain_block_bytes = 100 * 1024,
                         .chain_row_bytes = 13 * 1024,
                         .chain_least_bytes = 0,
-                        .chain_least_rows = 256};
+                        .chain_least_rows = 256,
+                        .reads_bytes = true};
   int capability_ = kLeastCapability;
   Address never_;
   Gpu* gpu_ = nullptr;  // the first

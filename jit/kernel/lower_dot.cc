@@ -1,11 +1,13 @@
 // Products and convolutions as loops: an element adds its terms as hlo/reference_dot.h says.
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "hlo/builder.h"
 #include "hlo/conv_shape.h"
 #include "hlo/op.h"
 #include "hlo/reference_dot.h"
+#include "hlo/scalar/adapters.h"
 #include "jit/kernel/call_lowering.h"
 
 namespace lamina::jit {
@@ -127,9 +129,17 @@ class DotLowering final : ChainLowering {
   }
 
  private:
+  // What the factor is converted from, if that is what is read (cluster/read_through.h).
+  Parts factor(size_t i, const Index& index) {
+    if (group_.reads.empty()) return read(i, index);
+    const Value& from = group_.reads[i];
+    return apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{from.dtype()},
+                                          node_.operand_type(i)->dtype),
+                 load(from, from.dims(), index, kNone));
+  }
   // Over the summed dimensions from number `level` on, the last one fastest.
   Parts sum(size_t level, const DimIndex& k, const Parts& carried) {
-    if (level == left_summed_.size()) return next(k, carried, read(0, left_), read(1, right_));
+    if (level == left_summed_.size()) return next(k, carried, factor(0, left_), factor(1, right_));
     const int64_t size = node_.operand_type(0)->dims[left_summed_[level]];
     return steps_if_many(size, carried, [&](const DimIndex& i, const Parts& now) {
       left_[left_summed_[level]] = right_[right_summed_[level]] = i;

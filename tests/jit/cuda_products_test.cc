@@ -2,7 +2,9 @@
 // multiplied with what; what it refuses, and in what order things may run, is that of the library.
 #include <cstdlib>
 #include <random>
+#include <tuple>
 
+#include "hlo/strings.h"
 #include "tests/jit/executable_testing.h"
 #include "tests/jit/kernel_testing.h"
 #include "tests/jit/program_text.h"
@@ -32,6 +34,16 @@ std::string contracting(const std::string& left, const std::string& right) {
 }
 std::string batching(const std::string& left, const std::string& right) {
   return "lhs_batching_dimensions=[" + left + "], rhs_batching_dimensions=[" + right + "], ";
+}
+
+// Of what is converted to the type of the sums before.
+std::string converted(const Dot& d, const std::string& left, const std::string& sums,
+                      const std::string& right = "", const std::string& mode = "") {
+  const std::string& other = right.empty() ? left : right;
+  return "computation main(p0: " + left + d.left + ", p1: " + other + d.right + ") -> (" + sums + d.result +
+         ") {\n  v0 = " + sums + d.left + " convert(p0), dtype=" + sums + "\n  v1 = " + sums + d.right +
+         " convert(p1), dtype=" + sums + "\n  v2 = " + sums + d.result + " dot_general(v0, v1), " + d.dims +
+         (mode.empty() ? "" : ", mode=" + mode) + "\n  return (v2)\n}\n";
 }
 
 std::vector<LiteralPtr> arguments_of(const Computation& program) {
@@ -149,6 +161,105 @@ TEST_CASE("what cublasLt does not take is a kernel of ours, which says why", "[c
   for (const Dot& d : {Dot{"f32", "[3,0]", "[0,4]", "[3,4]", contracting("1", "0")},
                        Dot{"f32", "[0,3]", "[3,4]", "[0,4]", contracting("1", "0")}})
     CHECK_FALSE(has(steps_of(d.text()), "cublasLt"));
+}
+
+TEST_CASE("products of bytes are exact calls of cublasLt, copied only where that pays",
+          "[cuda][cuda_products]") {
+  const CleanStandin clean;
+  const ScopedLeastWork all(0);
+  struct Case {
+    Dot dot;
+    std::string_view says;
+  };
+  const std::string turned = contracting("1", "1");
+  for (const std::string sums : {"s32", "u32"})
+    for (const Case& c : {
+             // What is summed lies side by side, four by four.
+             Case{{"s8", "[24,40]", "[16,40]", "[24,16]", turned},
+                  "dot by cublasLt 12.4.2 in s32, algorithm 11, "
+                  "tile 5, stages 5, splits 1, scheme 0, s8[24"},
+             Case{{"s8", "[48,64]", "[48,64]", "[48,48]", turned}, "in s32, algorithm 31"},
+             Case{{"s8", "[3,24,40]", "[3,16,40]", "[3,24,16]", batching("0", "0") + contracting("2", "2")},
+                  "scheme 0, s8[3,24,40] s8[3,16,40]"},
+             Case{{"s8", "[1,40]", "[16,40]", "[1,16]", turned}, "s8[1,40] s8[16,40]"},
+             Case{{"s8", "[40]", "[16,40]", "[16]", contracting("0", "1")}, "s8[40] s8[16,40]"},
+             Case{{"s8", "[2,24,3,40]", "[2,16,3,40]", "[2,3,24,16]",
+                   batching("0,2", "0,2") + contracting("3", "3")},
+                  ", 2 calls, s8[2"},
+             // Else in copies, which may have zeros behind them.
+             Case{{"s8", "[64,40]", "[40,64]", "[64,64]", contracting("1", "0")},
+                  "scheme 0, of a copy of the right operand, s8"},
+             Case{{"s8", "[40,64]", "[64,40]", "[64,64]", contracting("0", "1")},
+                  "scheme 0, of a copy of the left operand, s8"},
+             Case{{"s8", "[64,41]", "[64,41]", "[64,64]", turned},
+                  "of a copy of the left operand, of a copy of the right operand, s8"},
+             Case{{"s8", "[64,66]", "[66,67]", "[64,67]", contracting("1", "0")},
+                  "of a copy of the right operand, into a copy of the result, s8"},
+             Case{{"s8", "[2,64,7,6]", "[7,2,6,67]", "[2,64,67]",
+                   batching("0", "1") + contracting("2,3", "0,2")},
+                  "of a copy of the right operand, into a copy of the result, s8"},
+             // Each element of the copy would be multiplied by one other, or a few.
+             Case{{"s8", "[1,40]", "[40,16]", "[1,16]", contracting("1", "0")}, "as loop 1 x 16"},
+             Case{{"s8", "[15,40]", "[40,16]", "[15,16]", contracting("1", "0")},
+                  ", without cublasLt: it wants what is summed side by side, 4 by 4, and copies that have it "
+                  "so would "
+                  "take as long as the product"},
+             Case{{"u8", "[24,40]", "[16,40]", "[24,16]", turned},
+                  ", without cublasLt: it has no products of u8"},
+         }) {
+      const std::string steps = steps_of(converted(c.dot, c.dot.type, sums));
+      INFO(steps);
+      CHECK(has(steps, c.says));
+      CHECK(has(steps, "cublasLt"));
+      CHECK_FALSE(has(steps, "convert"));
+    }
+  // The least numbers, whose sum is the largest that fits; of more the library would stay there.
+  for (const auto& [terms, is_library] : {std::pair(131'068, true), std::pair(131'072, false)}) {
+    const std::string many = str_cat("[4,", terms, "]");
+    const ComputationPtr program = parsed(converted({"s8", many, many, "[4,4]", turned}, "s8", "s32"));
+    const std::vector<int8_t> least(static_cast<size_t>(4 * terms), -128);
+    const LiteralPtr all_least = Literal::copy_of(program->parameter_types()[0], least.data());
+    const std::vector<LiteralPtr> arguments{all_least, all_least};
+    const auto want = evaluate(*program, arguments);
+    REQUIRE(want.ok());
+    const std::string steps = check_on_cuda(program, arguments, *want);
+    INFO(steps);
+    CHECK(has(steps, is_library
+                         ? "dot by cublasLt"
+                         : ", without cublasLt: sums of so many bytes might be more than it has room for"));
+  }
+}
+
+TEST_CASE("floats of one byte are multiplied as they are in `fast` numerics only", "[cuda][cuda_products]") {
+  const CleanStandin clean;
+  const ScopedLeastWork all(0);
+  const std::string turned = contracting("1", "1");
+  const Dot plain{"", "[48,64]", "[48,64]", "[48,48]", turned};
+  for (const std::string result : {"f32", "f16", "bf16"})
+    for (const auto& [left, right, compute] :
+         {std::tuple("f8e4m3fn", "f8e4m3fn", ""), std::tuple("f8e4m3fn", "f8e5m2", ""),
+          std::tuple("f8e5m2", "f8e4m3fn", ""), std::tuple("f8e5m2", "f8e5m2", "wider"),
+          std::tuple("f8e4m3", "f8e4m3", "wider")}) {
+      const auto run = [&](const Dot& dot, const std::string& mode) {
+        const std::string steps = steps_of(converted(dot, left, result, right, mode));
+        INFO(steps);
+        CHECK(has(steps, "dot by cublasLt"));
+        return steps;
+      };
+      const bool is_wider = *compute != 0;
+      CHECK_FALSE(has(run(plain, ""), ", f8"));
+      CHECK(has(run(plain, "1"), is_wider ? str_cat(result, "[48,64]") : str_cat(left, "[48,64]")));
+      if (is_wider) continue;
+      // With a copy, and one that has more elements.
+      CHECK(has(run({"", "[48,64]", "[64,48]", "[48,48]", contracting("1", "0")}, "1"),
+                "scheme 0, of a copy of the right operand, f8"));
+      CHECK(has(
+          run({"", "[64,65]", "[63,65]", "[64,63]", turned}, "1"),
+          "of a copy of the left operand, of a copy of the right operand, into a copy of the result, f8"));
+      // Where copies do not pay, what they are converted to.
+      CHECK(has(run({"", "[8,64]", "[64,32]", "[8,32]", contracting("1", "0")}, "1"),
+                ", not of one byte: it wants what is summed side by side, 16 by 16, and copies"));
+    }
 }
 
 TEST_CASE("long sums are split, in work space of the run", "[cuda][cuda_products]") {
@@ -372,6 +483,79 @@ TEST_CASE("planted: what cublasLt refuses", "[cuda][cuda_products][planted]") {
   for (MatrixHandle m : {a, b, d, narrow, other, wide}) blas->destroy_matrix(m);
   blas->destroy_product(product);
   blas->destroy_search(search);
+}
+
+TEST_CASE("planted: what cublasLt refuses of elements of one byte", "[cuda][cuda_products][planted]") {
+  using namespace jit::cuda;
+  const CleanStandin clean;
+  const auto blas = load_blas(12040);
+  REQUIRE(blas.ok());
+  BlasHandle handle = nullptr;
+  REQUIRE(cuda_client()
+              .gpus()[0]
+              ->within([&] {
+                CHECK(blas->create(&handle) == BlasStatus::kSuccess);
+                return absl::OkStatus();
+              })
+              .ok());
+  // d = a^T * b, both of k rows.
+  struct Asked {
+    DType a, b, d;
+    ComputeType compute = ComputeType::kF32;
+    int64_t m = 32, n = 32, k = 64, stride = 64, result_stride = 32;
+    int32_t turns_a = kTransposed, turns_b = 0;
+    uint32_t alignment = 16;
+  };
+  const auto answer = [&](const Asked& x) {
+    const MatrixType scale = x.d == DType::kS32 ? MatrixType::kS32 : MatrixType::kF32;
+    ProductHandle product = nullptr;
+    MatrixHandle a = nullptr, b = nullptr, d = nullptr;
+    SearchHandle search = nullptr;
+    blas->create_product(&product, x.compute, scale);
+    blas->set_product(product, ProductAttribute::kTransposesA, &x.turns_a, sizeof x.turns_a);
+    blas->set_product(product, ProductAttribute::kTransposesB, &x.turns_b, sizeof x.turns_b);
+    const auto make = [&](MatrixHandle* matrix, DType type, int64_t rows, int64_t columns, int64_t stride) {
+      blas->create_matrix(matrix, matrix_type(type), static_cast<uint64_t>(rows),
+                          static_cast<uint64_t>(columns), stride);
+    };
+    x.turns_a ? make(&a, x.a, x.k, x.m, x.stride) : make(&a, x.a, x.m, x.k, x.stride);
+    x.turns_b ? make(&b, x.b, x.n, x.k, x.stride) : make(&b, x.b, x.k, x.n, x.stride);
+    make(&d, x.d, x.m, x.n, x.result_stride);
+    blas->create_search(&search);
+    for (const auto attribute : {SearchAttribute::kLeastAlignmentOfA, SearchAttribute::kLeastAlignmentOfD})
+      blas->set_search(search, attribute, &x.alignment, sizeof x.alignment);
+    std::array<FoundAlgorithm, 4> found{};
+    int count = 0;
+    const BlasStatus status = blas->search(handle, product, a, b, d, d, search, 4, found.data(), &count);
+    for (MatrixHandle matrix : {a, b, d}) blas->destroy_matrix(matrix);
+    blas->destroy_product(product);
+    blas->destroy_search(search);
+    return status;
+  };
+  using enum DType;
+  const Asked bytes{kS8, kS8, kS32, ComputeType::kS32}, floats{kF8E4M3FN, kF8E5M2, kBF16};
+  CHECK(answer(bytes) == BlasStatus::kSuccess);
+  CHECK(answer(floats) == BlasStatus::kSuccess);
+  const auto refuses = [&](Asked x, auto change) {
+    change(x);
+    CHECK(answer(x) == BlasStatus::kNotSupported);
+  };
+  for (const Asked& good : {bytes, floats}) {
+    const int64_t odd = good.d == kS32 ? 2 : 8;  // half of what is wanted
+    refuses(good, [](Asked& x) { x.turns_a = 0; });
+    refuses(good, [](Asked& x) { x.turns_b = kTransposed; });
+    refuses(good, [&](Asked& x) { x.k += odd, x.stride += 16; });
+    refuses(good, [&](Asked& x) { x.stride += odd; });
+    refuses(good, [](Asked& x) { x.m += 2, x.result_stride += 16; });
+    refuses(good, [](Asked& x) { x.result_stride += 2; });
+    refuses(good, [&](Asked& x) { x.alignment = static_cast<uint32_t>(odd); });
+    refuses(good, [](Asked& x) { x.compute = ComputeType::kTf32; });
+  }
+  refuses(bytes, [](Asked& x) { x.d = kS8; });
+  refuses(bytes, [](Asked& x) { x.b = kS32; });
+  refuses(floats, [](Asked& x) { x.a = kF8E5M2; });
+  refuses(floats, [](Asked& x) { x.b = kBF16; });
+  CHECK(standin_violations() == kNone);
 }
 
 // On any device: what an order of its own may change.

@@ -8,6 +8,7 @@
 
 #include "hlo/dtype.h"
 #include "hlo/half.h"
+#include "hlo/narrow.h"
 #include "jit/cpu/kernel_context.h"
 #include "jit/cpu/thread_pool.h"
 
@@ -38,8 +39,11 @@ inline std::vector<char> random_array(DType t, int64_t count, std::mt19937_64& r
       case DType::kF32:
         reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(x);
         break;
-      default:
+      case DType::kF64:
         reinterpret_cast<double*>(bytes.data())[i] = x;
+        break;
+      default:
+        bytes[static_cast<size_t>(i)] = static_cast<char>(hlo::to_narrow(t, static_cast<float>(x)));
     }
   }
   return bytes;

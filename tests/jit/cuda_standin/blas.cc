@@ -1,10 +1,12 @@
 // The stand-in for cublasLt, on the memory and streams of that for the driver. It refuses what the library's
 // documentation says is refused, of what is used here: types that do not go together, matrices that do not
-// fit, 8-bit integers in other layouts than the one that there is, addresses and work space that are not as
-// the algorithm wants them, algorithms of another product; and those that were not chosen before.
+// fit, elements of one byte in other layouts than the one that there is (the first matrix transposed, columns
+// and addresses at the multiples that tensor cores want), floats of one byte on chips without them, addresses
+// and work space that are not as the algorithm wants them, algorithms of another product; and those that were
+// not chosen before.
 //
 // An element is added as hlo/reference_dot.h says, so that what is multiplied with what shows in every bit;
-// TF32 rounds the operands before. Work space is poisoned.
+// TF32 rounds the operands before. Sums of integers that may not fit are a violation. Work space is poisoned.
 //
 // Environment: LAMINA_STANDIN_CUBLASLT, its version (10000 * major + 100 * minor + patch);
 // LAMINA_STANDIN_ADDS_BACKWARDS=1: terms are added in another order, as by the library itself.
@@ -21,6 +23,7 @@
 
 #include "hlo/literal.h"
 #include "hlo/narrow.h"
+#include "hlo/reference_chain.h"
 #include "hlo/reference_dot.h"
 #include "hlo/strings.h"
 #include "tests/jit/cuda_standin/standin.h"
@@ -60,18 +63,30 @@ using Access = standins::FakeQueues::Access;
 // As documented of cublasLtMatmul.
 struct Combination {
   std::array<ComputeType, 3> compute;
-  MatrixType scale, operand;
-  DType type;
+  MatrixType scale;
+  DType a, b, d;
+
+  bool is_of_bytes() const { return hlo::byte_size(a) == 1; }
 };
 constexpr auto kF32 = ComputeType::kF32, kF32Pedantic = ComputeType::kF32Pedantic, kTf32 = ComputeType::kTf32,
-               kF64 = ComputeType::kF64, kF64Pedantic = ComputeType::kF64Pedantic;
+               kF64 = ComputeType::kF64, kF64Pedantic = ComputeType::kF64Pedantic, kS32 = ComputeType::kS32;
 constexpr Combination kCombinations[] = {
-    {{kF32, kF32Pedantic, kTf32}, MatrixType::kF32, MatrixType::kF32, DType::kF32},
-    {{kF32, kF32Pedantic}, MatrixType::kF32, MatrixType::kF16, DType::kF16},
-    {{kF32, kF32Pedantic}, MatrixType::kF32, MatrixType::kBF16, DType::kBF16},
-    {{kF32, kF32Pedantic, kTf32}, MatrixType::kC64, MatrixType::kC64, DType::kC64},
-    {{kF64, kF64Pedantic}, MatrixType::kF64, MatrixType::kF64, DType::kF64},
-    {{kF64, kF64Pedantic}, MatrixType::kC128, MatrixType::kC128, DType::kC128},
+    {{kF32, kF32Pedantic, kTf32}, MatrixType::kF32, DType::kF32, DType::kF32, DType::kF32},
+    {{kF32, kF32Pedantic}, MatrixType::kF32, DType::kF16, DType::kF16, DType::kF16},
+    {{kF32, kF32Pedantic}, MatrixType::kF32, DType::kBF16, DType::kBF16, DType::kBF16},
+    {{kF32, kF32Pedantic, kTf32}, MatrixType::kC64, DType::kC64, DType::kC64, DType::kC64},
+    {{kF64, kF64Pedantic}, MatrixType::kF64, DType::kF64, DType::kF64, DType::kF64},
+    {{kF64, kF64Pedantic}, MatrixType::kC128, DType::kC128, DType::kC128, DType::kC128},
+    {{kS32}, MatrixType::kS32, DType::kS8, DType::kS8, DType::kS32},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E4M3FN, DType::kF32},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E4M3FN, DType::kF16},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E4M3FN, DType::kBF16},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E5M2, DType::kF32},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E5M2, DType::kF16},
+    {{kF32}, MatrixType::kF32, DType::kF8E4M3FN, DType::kF8E5M2, DType::kBF16},
+    {{kF32}, MatrixType::kF32, DType::kF8E5M2, DType::kF8E4M3FN, DType::kF32},
+    {{kF32}, MatrixType::kF32, DType::kF8E5M2, DType::kF8E4M3FN, DType::kF16},
+    {{kF32}, MatrixType::kF32, DType::kF8E5M2, DType::kF8E4M3FN, DType::kBF16},
 };
 
 // A product of column-major matrices that fit: d = a * b.
@@ -87,7 +102,22 @@ struct Problem {
   bool has(Epilogue part) const {
     return (static_cast<uint32_t>(epilogue) & static_cast<uint32_t>(part)) != 0;
   }
-  int64_t width() const { return hlo::byte_size(types->type); }
+  int64_t width() const { return hlo::byte_size(types->d); }
+  int64_t operand_width() const { return hlo::byte_size(types->a); }
+  // Of addresses and columns.
+  int64_t multiple() const {
+    return !types->is_of_bytes() ? operand_width() : hlo::is_integer(types->a) ? 4 : 16;
+  }
+  bool has_layout() const {
+    if (!types->is_of_bytes()) return true;
+    const int64_t most = multiple();
+    if (hlo::is_float(types->a) && standins::capability() < 89) return false;
+    const bool of_result = hlo::is_integer(types->a)
+                               ? m % most == 0 && d.stride % most == 0
+                               : m * width() % most == 0 && d.stride * width() % most == 0;
+    return transposes_a && !transposes_b && k % most == 0 && a.stride % most == 0 && b.stride % most == 0 &&
+           (batch == 1 || (a.batch_stride % most == 0 && b.batch_stride % most == 0)) && of_result;
+  }
   uint64_t hash() const {
     uint64_t sum = 14695981039346656037U;
     for (int64_t v : {m, n, k, batch, a.stride, b.stride, d.stride, a.batch_stride, b.batch_stride,
@@ -114,15 +144,16 @@ BlasStatus problem_of(ProductHandle product, MatrixHandle a, MatrixHandle b, Mat
   const auto* const types =
       std::find_if(std::begin(kCombinations), std::end(kCombinations), [&](const Combination& x) {
         return std::find(x.compute.begin(), x.compute.end(), product->compute) != x.compute.end() &&
-               x.scale == product->scale && x.operand == a->type && x.operand == b->type &&
-               x.operand == d->type;
+               x.scale == product->scale && matrix_type(x.a) == a->type && matrix_type(x.b) == b->type &&
+               matrix_type(x.d) == d->type;
       });
   if (types == std::end(kCombinations)) return BlasStatus::kNotSupported;
   out = Problem{types,        product->compute, m, n, k, d->batch, *a, *b, *d, ta, tb, product->epilogue,
                 product->bias};
+  if (!out->has_layout()) return BlasStatus::kNotSupported;
   if (out->has(Epilogue::kBias) && (!out->bias || reinterpret_cast<uintptr_t>(out->bias) % 16 != 0))
     return BlasStatus::kInvalidValue;
-  const bool is_plain = types->type == DType::kF32 || hlo::byte_size(types->type) == 2;
+  const bool is_plain = types->a == types->d && (types->d == DType::kF32 || hlo::byte_size(types->d) == 2);
   if (out->epilogue != Epilogue::kNone && !is_plain) return BlasStatus::kNotSupported;
   return BlasStatus::kSuccess;
 }
@@ -152,7 +183,9 @@ bool holds(const void* value, MatrixType scale, double wanted) {
     imaginary = static_cast<double>(parts[1]);
   };
   const bool is_complex = scale == MatrixType::kC64 || scale == MatrixType::kC128;
-  if (scale == MatrixType::kF64 || scale == MatrixType::kC128)
+  if (scale == MatrixType::kS32)
+    read(int32_t{}, false);
+  else if (scale == MatrixType::kF64 || scale == MatrixType::kC128)
     read(double{}, is_complex);
   else
     read(float{}, is_complex);
@@ -171,26 +204,41 @@ std::vector<std::byte> in_tf32(const std::byte* at, int64_t bytes) {
   return out;
 }
 
+// Floats of one byte as what they are multiplied in here.
+std::vector<std::byte> widened(const std::byte* at, int64_t elements, DType from, DType to) {
+  std::vector<std::byte> out(static_cast<size_t>(elements * hlo::byte_size(to)));
+  for (int64_t i = 0; i < elements; ++i)
+    hlo::store_as<float>(to, out.data(), i, hlo::element_to_f32(from, at + i));
+  return out;
+}
+
 // The sums in f32, then what the epilogue makes of them, and one rounding.
 void end(const Problem& p, const std::vector<std::byte>& sums, const std::byte* bias, std::byte* to) {
   constexpr double kRootOfTwoByPi = 0.79788456080286535588;
   for (int64_t i = 0; i < p.batch * p.n * p.m; ++i) {
     float x = hlo::element_to_f32(DType::kF32, &sums[static_cast<size_t>(i) * sizeof(float)]);
-    if (p.has(Epilogue::kBias)) x += hlo::element_to_f32(p.types->type, bias + i % p.m * p.width());
+    if (p.has(Epilogue::kBias)) x += hlo::element_to_f32(p.types->d, bias + i % p.m * p.width());
     // It takes the number where the other is none.
     if (p.has(Epilogue::kRelu)) x = std::fmax(x, 0.0F);
     if (p.has(Epilogue::kGelu))
       x = static_cast<float>(0.5 * x * (1 + std::tanh(kRootOfTwoByPi * (x + 0.044715 * x * x * x))));
-    const hlo::LiteralPtr rounded = hlo::Literal::scalar(p.types->type, x);
+    const hlo::LiteralPtr rounded = hlo::Literal::scalar(p.types->d, x);
     std::memcpy(to + i * p.width(), rounded->data(), static_cast<size_t>(p.width()));
   }
 }
 
 void multiply(const Problem& p, const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* d) {
   std::vector<std::byte> a_rounded, b_rounded;
+  DType operand = p.types->a;
   if (p.compute == ComputeType::kTf32) {
     a_rounded = in_tf32(a, bytes_of(p.a, p.width()));
     b_rounded = in_tf32(b, bytes_of(p.b, p.width()));
+  } else if (hlo::is_narrow(operand)) {
+    operand = p.types->d;
+    a_rounded = widened(a, bytes_of(p.a, 1), p.types->a, operand);
+    b_rounded = widened(b, bytes_of(p.b, 1), p.types->b, operand);
+  }
+  if (!a_rounded.empty()) {
     a = a_rounded.data();
     b = b_rounded.data();
   }
@@ -205,17 +253,17 @@ void multiply(const Problem& p, const std::byte* a, const std::byte* b, const st
                       .rhs_batch = p.a.batch_stride,
                       .rhs_k = p.transposes_a ? 1 : p.a.stride,
                       .rhs_n = p.transposes_a ? p.a.stride : 1};
-  const int64_t width = p.width(), column = p.m * width;
+  const int64_t width = p.width(), column = p.m * width, operand_width = hlo::byte_size(operand);
   if (standins::setting("LAMINA_STANDIN_ADDS_BACKWARDS", 0) != 0) {
-    b += (p.k - 1) * shape.lhs_k * width;
-    a += (p.k - 1) * shape.rhs_k * width;
+    b += (p.k - 1) * shape.lhs_k * operand_width;
+    a += (p.k - 1) * shape.rhs_k * operand_width;
     shape.lhs_k = -shape.lhs_k;
     shape.rhs_k = -shape.rhs_k;
   }
   std::vector<std::byte> dense(static_cast<size_t>(p.batch * p.n * column));
   const bool has_end = p.epilogue != Epilogue::kNone;
   std::vector<std::byte> sums(has_end ? static_cast<size_t>(p.batch * p.n * p.m) * sizeof(float) : 0);
-  if (!hlo::reference_dot(p.types->type, has_end ? DType::kF32 : p.types->type, shape, b, a,
+  if (!hlo::reference_dot(operand, has_end ? DType::kF32 : p.types->d, shape, b, a,
                           has_end ? sums.data() : dense.data())
            .ok())
     standins::violation("a product has no meaning");
@@ -338,10 +386,11 @@ BlasStatus cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, ProductHandle produ
   std::optional<Problem> p;
   if (const BlasStatus s = problem_of(product, a, b, c, d, p); s != BlasStatus::kSuccess) return s;
   const uint32_t least = *std::min_element(search->alignment.begin(), search->alignment.end());
-  const int64_t width = p->width();
-  const auto is_vectors = [&](const OpaqueMatrix& x) { return x.stride * width % 16 == 0; };
-  const bool in_vectors = least >= 16 && is_vectors(p->a) && is_vectors(p->b) && is_vectors(p->d);
-  const auto alignment = static_cast<uint64_t>(in_vectors ? 16 : width);
+  const int64_t width = p->width(), operand = p->operand_width();
+  const auto is_vectors = [&](const OpaqueMatrix& x, int64_t bytes) { return x.stride * bytes % 16 == 0; };
+  const bool in_vectors =
+      least >= 16 && is_vectors(p->a, operand) && is_vectors(p->b, operand) && is_vectors(p->d, width);
+  const auto alignment = static_cast<uint64_t>(in_vectors ? 16 : p->multiple());
   if (least < alignment) return BlasStatus::kNotSupported;
   const auto add = [&](uint64_t number, uint64_t splits, uint64_t workspace, uint64_t scheme,
                        BlasStatus state) {
@@ -420,12 +469,14 @@ BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* 
     standins::violation("a product that is scaled or added to something");
     return BlasStatus::kNotSupported;
   }
+  if (p->types->d == DType::kS32 && p->k > INT32_MAX / (128 * 128))
+    standins::violation("a product of integers whose sums may be more than fit");
   const auto touch = [&](const void* at, int64_t bytes, Access access) {
     return Touch{jit::Address(address(at)), bytes, access};
   };
   std::vector<Touch> touches{touch(d, bytes_of(p->d, p->width()), Access::kWrite),
-                             touch(a, bytes_of(p->a, p->width()), Access::kRead),
-                             touch(b, bytes_of(p->b, p->width()), Access::kRead),
+                             touch(a, bytes_of(p->a, p->operand_width()), Access::kRead),
+                             touch(b, bytes_of(p->b, p->operand_width()), Access::kRead),
                              touch(workspace, static_cast<int64_t>(needed), Access::kScratch)};
   if (p->has(Epilogue::kBias)) touches.push_back(touch(p->bias, p->m * p->width(), Access::kRead));
   standins::enqueue(stream, {standins::FakeQueues::Kind::kLaunch,

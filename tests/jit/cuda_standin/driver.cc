@@ -224,6 +224,8 @@ int setting(const char* variable, int otherwise) {
   return set && *set ? std::atoi(set) : otherwise;
 }
 
+int capability() { return standin().capability; }
+
 void check_process() {
   if (!is_child) return;
   std::fputs("a forked child called the CUDA driver\n", stderr);

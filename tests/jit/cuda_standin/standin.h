@@ -20,6 +20,8 @@ using lamina::jit::cuda::Result;
 using lamina::jit::cuda::StreamHandle;
 
 int setting(const char* variable, int otherwise);
+// 10 * major + minor.
+int capability();
 // Aborts in a forked child.
 void check_process();
 void violation(std::string text);
