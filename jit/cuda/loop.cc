@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -115,9 +116,9 @@ absl::StatusOr<std::unique_ptr<const Target::Loop>> make_loop(CudaKernels& kerne
     return absl::UnimplementedError("loops in graphs came with CUDA 12.4, and the driver is older");
   bool has_calls = false;
   for (const Step* step : steps) {
+    const std::string what = step->describe();
     if (!dynamic_cast<const QueueStep*>(step))
-      return absl::UnimplementedError(
-          str_cat("the device cannot start a step of it (", step->describe(), ")"));
+      return absl::UnimplementedError(str_cat("the device cannot start a step of it (", what, ")"));
     has_calls = has_calls || dynamic_cast<const PartsStep*>(step);
   }
   if (copied > kMostCopied)
