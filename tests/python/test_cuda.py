@@ -265,9 +265,11 @@ LOOPS = """
 
 
 @pytest.mark.machine_code
-def test_loops_of_several_kernels_are_the_devices(cuda_standin):
+@pytest.mark.parametrize("is_assembled", [True, False])
+def test_loops_of_several_kernels_are_the_devices(cuda_standin, is_assembled):
     program = LOOPS.replace("LOOPS", "1").replace("SAID", "the device")
-    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+    assembler = cuda_standin if is_assembled else ""
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_NVJITLINK=assembler)
 
 
 @pytest.mark.machine_code
