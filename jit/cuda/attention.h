@@ -2,8 +2,8 @@
 //
 // Contract: as of plans (jit/cuda/dnn_library.h). The library keeps scores in f32 and none of them in memory,
 // and rounds what it multiplies the values by to their type, before it divides by the sums or behind. Its
-// engines are compiled when a plan is made, so that plans are kept: those that programs use, and some of
-// late.
+// engines are compiled when a plan is made, so that only the first is, whatever its time, and plans are kept:
+// those that programs use, and some of late.
 #ifndef LAMINA_JIT_CUDA_ATTENTION_H_
 #define LAMINA_JIT_CUDA_ATTENTION_H_
 

@@ -8,6 +8,7 @@
 
 #include "hlo/conv_shape.h"
 #include "hlo/strings.h"
+#include "jit/cuda/tuning.h"
 #include "jit/cuda/workspace.h"
 #include "jit/program/memory_plan.h"
 
@@ -99,6 +100,22 @@ double multiplications(const ConvShape& s) {
   return work;
 }
 
+// For keys, all that enters the library's choice.
+std::string to_string(const ConvolutionForm& form) {
+  std::string out = str_cat(operation_of(form.kind).name, form.flips ? " flipped" : "");
+  for (const ConvolutionForm::Tensor& t : form.tensors)
+    str_append(&out, " ", numbers_text(t.dims), " at ", numbers_text(t.strides));
+  for (const std::vector<int64_t>* of : {&form.strides, &form.dilations, &form.paddings})
+    str_append(&out, " ", numbers_text(*of));
+  return out;
+}
+
+// In the order of kIds.
+std::array<void*, 3> pointers_to(const Convolution::Operands& at) {
+  const auto pointer = [](Address a) { return reinterpret_cast<void*>(a.bits()); };
+  return {pointer(at.input), pointer(at.filter), pointer(at.result)};
+}
+
 }  // namespace
 
 // What the library is told, of any device.
@@ -145,9 +162,11 @@ struct Convolution::Descriptions {
     return operation_object.finalize().status();
   }
 
-  absl::StatusOr<std::shared_ptr<const DnnPlan>> choose(const DnnTarget& target) const {
+  absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> serving(const DnnTarget& target,
+                                                                      size_t most) const {
     const DnnDescriptor operation_handle = operation_object.handle();
-    return choose_plan(dnn, {&operation_handle, 1}, target, {is_fast, types->type == DType::kF32, false});
+    return plans_serving(dnn, {&operation_handle, 1}, target, {is_fast, types->type == DType::kF32, false},
+                         most);
   }
 
   const Dnn& dnn;
@@ -177,6 +196,7 @@ std::string Convolution::describe() const {
     const bool is_tf32 = d.types->type == DType::kF32 && plan.engine.on_tensor_cores;
     str_append(&out, " in ", is_tf32 ? "tf32" : (d.types->compute == DnnType::kF64 ? "f64" : "f32"), ", ",
                d.operation.name, ", engine ", plan.engine.number);
+    if (c.timed > 1) str_append(&out, ", the quickest of ", c.timed);
     if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
   }
   return out + cuda::describe(copies_, {"input", "filter", "result"});
@@ -187,14 +207,41 @@ absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
   const auto choice = std::find_if(choices_.begin(), choices_.end(),
                                    [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
   if (choice == choices_.end()) return absl::InternalError("the convolution was planned without this device");
-  std::array<void*, 3> arrays{};
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const uint64_t begin = std::array{at.input, at.filter, at.result}[i].bits();
-    if (begin % static_cast<uint64_t>(alignment_[i]) != 0)
+  const std::array<void*, 3> arrays = pointers_to(at);
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (reinterpret_cast<uint64_t>(arrays[i]) % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a convolution lies where none was expected to begin");
-    arrays[i] = reinterpret_cast<void*>(begin);
-  }
   return enqueue_plan(queue, *dnn_, *choice->device, *choice->plan, kIds, arrays, at.workspace, "convolving");
+}
+
+absl::Status Convolution::choose(DnnDevice& device, const Node& node, const ConvolutionForm& form) {
+  absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans;
+  {
+    std::lock_guard one_call(device.mutex);
+    plans = descriptions_->serving({device.handle, nullptr}, is_tuning() ? kMostTimed : 1);
+  }
+  if (!plans.ok()) return plans.status();
+  std::array<int64_t, 4> bytes{node.operand_type(0)->bytes(), node.operand_type(1)->bytes(),
+                               node.type()->bytes()};
+  std::vector<TimedAlgorithm> algorithms;
+  for (const std::shared_ptr<const DnnPlan>& plan : *plans) {
+    bytes[3] = std::max(bytes[3],
+                        workspace_memory(static_cast<size_t>(plan->workspace_bytes), kDnnWorkspaceAlignment));
+    algorithms.push_back(
+        {plan->name, [&](StreamHandle stream, std::span<const Address> at) {
+           const DnnStatus status = execute_plan(*dnn_, device, *plan, kIds,
+                                                 pointers_to({at[0], at[1], at[2], at[3]}), at[3], stream);
+           return status == DnnStatus::kSuccess ? absl::OkStatus() : absl::InternalError(dnn_->words(status));
+         }});
+  }
+  const size_t taken =
+      quickest(*device.gpu,
+               str_cat("cuDNN ", dnn_->version_text(), descriptions_->is_fast ? " fast " : " ",
+                       hlo::info(node.type()->dtype).name, " ", to_string(form), " alignment ",
+                       numbers_text(alignment_)),
+               bytes, algorithms);
+  choices_.push_back({&device, (*plans)[taken], plans->size()});
+  return absl::OkStatus();
 }
 
 Convolutions::MadePlan Convolutions::described(const Dnn& dnn, const Node& node,
@@ -230,6 +277,7 @@ absl::StatusOr<std::unique_ptr<const Convolution>> Convolutions::plan(const Node
   if (!forms.ok()) return forms.status();
   const absl::StatusOr<DnnLibrary::Opened>& opened = library_.opened();
   if (!opened.ok()) return opened.status();
+  std::lock_guard lock(one_plan_);
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
     absl::Status now;
@@ -238,12 +286,7 @@ absl::StatusOr<std::unique_ptr<const Convolution>> Convolutions::plan(const Node
     for (size_t d = 0; d < opened->devices.size() && now.ok(); ++d) {
       DnnDevice& device = *opened->devices[d];
       if (!device.handle || device.gpu->is_lost()) continue;
-      now = device.gpu->within([&] {
-        std::lock_guard one_call(device.mutex);
-        auto plan = (*made)->descriptions_->choose({device.handle, nullptr});
-        if (plan.ok()) (*made)->choices_.push_back({&device, *std::move(plan)});
-        return plan.status();
-      });
+      now = device.gpu->within([&] { return (*made)->choose(device, node, form); });
       if (device.gpu->is_lost()) now = absl::OkStatus();
     }
     if (now.ok()) return *std::move(made);
@@ -263,13 +306,13 @@ absl::StatusOr<std::string> Convolutions::chosen_for(const Dnn& dnn, std::string
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
     MadePlan made = described(dnn, node, form);
-    absl::StatusOr<std::shared_ptr<const DnnPlan>> plan =
-        made.ok() ? (*made)->descriptions_->choose({nullptr, &device}) : made.status();
-    if (plan.ok()) {
-      (*made)->choices_.push_back({nullptr, *std::move(plan)});
+    absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans = made.status();
+    if (made.ok()) plans = (*made)->descriptions_->serving({nullptr, &device}, 1);
+    if (plans.ok()) {
+      (*made)->choices_.push_back({nullptr, plans->front()});
       return (*made)->describe();
     }
-    if (why.ok()) why = plan.status();
+    if (why.ok()) why = plans.status();
   }
   return why;
 }

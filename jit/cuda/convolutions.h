@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
+#include "hlo/mutex.h"
 #include "jit/cuda/array_copies.h"
 #include "jit/cuda/convolution_form.h"
 #include "jit/cuda/dnn.h"
@@ -46,7 +47,9 @@ class Convolution {
   struct Choice {
     DnnDevice* device;  // stays
     std::shared_ptr<const DnnPlan> plan;
+    size_t timed = 1;  // so many
   };
+  absl::Status choose(DnnDevice& device, const hlo::Node& convolution, const ConvolutionForm& form);
 
   const Dnn* dnn_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;
@@ -74,6 +77,7 @@ class Convolutions {
   static MadePlan described(const Dnn& dnn, const hlo::Node& convolution, const ConvolutionForm& form);
 
   DnnLibrary& library_;
+  hlo::Mutex one_plan_{hlo::LockRank::kLibraries};  // at a time, as others take time from one that is timed
   std::atomic<double> least_work_ = kLeastWork;
 };
 

@@ -47,6 +47,7 @@ enum class DnnKind : int {
   kEngineConfig = 3,
   kHeuristic = 4,
   kPlan = 5,
+  kKnobChoice = 7,
   kForward = 10,
   kBackwardFilter = 11,
   kBackwardData = 12,
@@ -80,11 +81,15 @@ enum class DnnAttribute : int {
   kHeuristicDevice = 204,
 
   kConfigEngine = 300,
+  kConfigKnobs = 302,
 
   kPlanHandle = 400,
   kPlanConfig = 401,
   kPlanWorkspace = 402,
   kPlanDevice = 407,
+
+  kKnobType = 600,
+  kKnobValue = 601,
 
   // Of each operation: what the result is multiplied by, what is there already, the convolution; the arrays.
   kForwardAlpha = 700,
@@ -157,6 +162,7 @@ enum class DnnAttributeType : int {
   kPointer = 6,
   kConvolutionMode = 7,
   kHeuristicMode = 8,
+  kKnobType = 9,
   kNumericalNote = 11,
   kPointwiseMode = 14,
   kDescriptor = 15,
@@ -203,6 +209,10 @@ inline constexpr int64_t kMostNumericalNotes = 10;
 enum class DnnBehaviorNote : int { kCompiledAtRunTime = 0 };
 inline constexpr int64_t kMostBehaviorNotes = 5;
 
+// What of an engine can be set, by number.
+enum class DnnKnob : int {};
+inline constexpr int64_t kMostKnobs = 64;
+
 // Of the workspace's address.
 inline constexpr int64_t kDnnWorkspaceAlignment = 256;
 
@@ -217,6 +227,7 @@ constexpr DnnAttributeType attribute_type() {
   if constexpr (std::is_same_v<T, void*>) return DnnAttributeType::kPointer;
   if constexpr (std::is_same_v<T, DnnConvolutionMode>) return DnnAttributeType::kConvolutionMode;
   if constexpr (std::is_same_v<T, DnnHeuristic>) return DnnAttributeType::kHeuristicMode;
+  if constexpr (std::is_same_v<T, DnnKnob>) return DnnAttributeType::kKnobType;
   if constexpr (std::is_same_v<T, DnnNumericalNote>) return DnnAttributeType::kNumericalNote;
   if constexpr (std::is_same_v<T, DnnDescriptor>) return DnnAttributeType::kDescriptor;
   if constexpr (std::is_same_v<T, DnnBehaviorNote>) return DnnAttributeType::kBehaviorNote;

@@ -51,6 +51,25 @@ struct Notes {
   }
 };
 
+// An engine, and what is set of it.
+std::string name_of(const Dnn& dnn, DnnEngine& engine) {
+  std::vector<DnnObject> knobs;
+  std::vector<DnnDescriptor> handles;
+  for (int64_t i = 0; i < kMostKnobs; ++i) {
+    knobs.emplace_back(dnn, DnnKind::kKnobChoice);
+    handles.push_back(knobs.back().handle());
+  }
+  const int64_t count = engine.config.get(DnnAttribute::kConfigKnobs, std::span<DnnDescriptor>(handles));
+  std::vector<std::pair<int, int64_t>> set;
+  for (DnnObject& k : std::span(knobs).first(static_cast<size_t>(std::min(count, kMostKnobs))))
+    set.emplace_back(static_cast<int>(k.get<DnnKnob>(DnnAttribute::kKnobType)),
+                     k.get<int64_t>(DnnAttribute::kKnobValue));
+  std::ranges::sort(set);
+  std::string out = str_cat(engine.number);
+  for (const auto& [knob, value] : set) str_append(&out, " ", knob, "=", value);
+  return out;
+}
+
 }  // namespace
 
 void DnnLibrary::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
@@ -139,12 +158,11 @@ absl::Status find_engine(const Dnn& dnn, std::span<const DnnDescriptor> operatio
   return absl::UnimplementedError(why);
 }
 
-absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
-                                                           std::span<const DnnDescriptor> operations,
-                                                           const DnnTarget& target,
-                                                           const DnnEngineRules& rules) {
+absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans_serving(
+    const Dnn& dnn, std::span<const DnnDescriptor> operations, const DnnTarget& target,
+    const DnnEngineRules& rules, size_t most) {
   using enum DnnAttribute;
-  std::shared_ptr<const DnnPlan> out;
+  std::vector<std::shared_ptr<const DnnPlan>> out;
   const absl::Status found =
       find_engine(dnn, operations, target, rules, [&](DnnEngine engine, std::string& why) {
         DnnObject plan(dnn, DnnKind::kPlan);
@@ -154,30 +172,52 @@ absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
           plan.set(kPlanDevice, *target.properties);
         plan.set(kPlanConfig, engine.config).finalize();
         const auto bytes = plan.get<int64_t>(kPlanWorkspace);
-        if (!plan.ok())
+        if (!plan.ok()) {
           why = str_cat("its engines refuse: ", dnn.words(plan.status()));
-        else if (bytes > kMostDnnWorkspace)
+          return false;
+        }
+        if (bytes > kMostDnnWorkspace) {
           why = str_cat("its engines want ", bytes, " bytes of work space");
-        else
-          out = std::make_shared<const DnnPlan>(DnnPlan{std::move(engine), std::move(plan), bytes});
-        return out != nullptr;
+          return false;
+        }
+        std::string name = most > 1 ? name_of(dnn, engine) : "";
+        // Each of the heuristics may name it.
+        if (std::ranges::find(out, name, [](const auto& p) { return p->name; }) == out.end())
+          out.push_back(std::make_shared<const DnnPlan>(
+              DnnPlan{std::move(engine), std::move(plan), bytes, std::move(name)}));
+        return out.size() == most;
       });
-  if (!found.ok()) return found;
+  if (out.empty()) return found;
   return out;
+}
+
+absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
+                                                           std::span<const DnnDescriptor> operations,
+                                                           const DnnTarget& target,
+                                                           const DnnEngineRules& rules) {
+  const auto plans = plans_serving(dnn, operations, target, rules, 1);
+  if (!plans.ok()) return plans.status();
+  return plans->front();
+}
+
+DnnStatus execute_plan(const Dnn& dnn, DnnDevice& device, const DnnPlan& plan, std::span<const int64_t> ids,
+                       std::span<void* const> arrays, Address workspace, StreamHandle stream) {
+  using enum DnnAttribute;
+  std::lock_guard lock(device.mutex);
+  DnnObject pack(dnn, DnnKind::kArrays);
+  pack.set(kArraysIds, ids).set(kArraysPointers, arrays);
+  if (plan.workspace_bytes > 0) pack.set(kArraysWorkspace, workspace_in(workspace, kDnnWorkspaceAlignment));
+  DnnStatus status = pack.finalize().status();
+  if (status == DnnStatus::kSuccess) status = dnn.set_stream(device.handle, stream);
+  if (status == DnnStatus::kSuccess) status = dnn.execute(device.handle, plan.plan.handle(), pack.handle());
+  return status;
 }
 
 absl::Status enqueue_plan(CudaQueue& queue, const Dnn& dnn, DnnDevice& device, const DnnPlan& plan,
                           std::span<const int64_t> ids, std::span<void* const> arrays, Address workspace,
                           const char* doing) {
   return queue.call_library([&](StreamHandle stream) -> absl::Status {
-    std::lock_guard lock(device.mutex);
-    using enum DnnAttribute;
-    DnnObject pack(dnn, DnnKind::kArrays);
-    pack.set(kArraysIds, ids).set(kArraysPointers, arrays);
-    if (plan.workspace_bytes > 0) pack.set(kArraysWorkspace, workspace_in(workspace, kDnnWorkspaceAlignment));
-    DnnStatus status = pack.finalize().status();
-    if (status == DnnStatus::kSuccess) status = dnn.set_stream(device.handle, stream);
-    if (status == DnnStatus::kSuccess) status = dnn.execute(device.handle, plan.plan.handle(), pack.handle());
+    const DnnStatus status = execute_plan(dnn, device, plan, ids, arrays, workspace, stream);
     if (status == DnnStatus::kSuccess) return absl::OkStatus();
     const std::string why = str_cat(queue.gpu().name(), " failed ", doing, ": ", dnn.words(status));
     return status == DnnStatus::kHostAllocFailed || status == DnnStatus::kDeviceAllocFailed

@@ -1,8 +1,9 @@
 // cuDNN on the devices that there are, and its plans: what it was asked to compute, by an engine of its own.
 //
 // Contract: an engine is chosen when a program is compiled, by the library's heuristics and without timing,
-// so that the bits of a program depend on the version of the library, the kind of device, types and shape.
-// Work space comes with each call. Any thread may call anything.
+// unless that is asked for (jit/cuda/tuning.h), so that the bits of a program depend on the version of the
+// library, the kind of device, types and shape. Work space comes with each call. Any thread may call
+// anything.
 #ifndef LAMINA_JIT_CUDA_DNN_LIBRARY_H_
 #define LAMINA_JIT_CUDA_DNN_LIBRARY_H_
 
@@ -82,15 +83,22 @@ struct DnnPlan {
   DnnEngine engine;
   DnnObject plan;
   int64_t workspace_bytes;
+  std::string name;  // of several: "70 2=8", the engine and what is set of it
 };
-// By the first engine that serves.
+// By the first `most` engines that serve; at least one.
+absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans_serving(
+    const Dnn& dnn, std::span<const DnnDescriptor> operations, const DnnTarget& target,
+    const DnnEngineRules& rules, size_t most);
+// The first of these.
 absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
                                                            std::span<const DnnDescriptor> operations,
                                                            const DnnTarget& target,
                                                            const DnnEngineRules& rules);
 
-// Arrays by the numbers that the plan knows them by; the work space begins at any address. `doing` says what
-// failed.
+// Arrays by the numbers that the plan knows them by; the work space begins at any address.
+DnnStatus execute_plan(const Dnn& dnn, DnnDevice& device, const DnnPlan& plan, std::span<const int64_t> ids,
+                       std::span<void* const> arrays, Address workspace, StreamHandle stream);
+// `doing` says what failed.
 absl::Status enqueue_plan(CudaQueue& queue, const Dnn& dnn, DnnDevice& device, const DnnPlan& plan,
                           std::span<const int64_t> ids, std::span<void* const> arrays, Address workspace,
                           const char* doing);

@@ -8,6 +8,7 @@
 
 #include "hlo/dot_shape.h"
 #include "hlo/strings.h"
+#include "jit/cuda/tuning.h"
 #include "jit/cuda/workspace.h"
 #include "jit/program/memory_plan.h"
 
@@ -216,6 +217,17 @@ std::optional<Layout> layout_of(hlo::DotGeneralShape shape, const Padded& padded
   return out;
 }
 
+// For keys, all that enters the library's choice.
+std::string to_string(const Layout& layout) {
+  const DotShape& s = layout.inner;
+  std::string out = numbers_text(
+      std::array{s.batch, s.m, s.n, s.k, s.lhs_batch, s.rhs_batch, layout.left.stride, layout.right.stride,
+                 int64_t{layout.left.transposed}, int64_t{layout.right.transposed}});
+  for (const DotDim& d : layout.outer)
+    str_append(&out, " ", numbers_text(std::array{d.extent, d.lhs_stride, d.rhs_stride}));
+  return out;
+}
+
 // The largest power of 2 that divides all, up to what parts of an arena have.
 int64_t alignment_of(std::initializer_list<int64_t> bytes) {
   int64_t out = kArenaAlignment;
@@ -303,14 +315,16 @@ struct Product::Descriptions {
     }
     return status;
   }
-  // The first that serves, of those that the library names.
-  absl::StatusOr<FoundAlgorithm> choose(BlasHandle handle) const {
+  // The first `most` that serve, of those that the library names.
+  absl::StatusOr<std::vector<FoundAlgorithm>> serving(BlasHandle handle, size_t most) const {
     std::array<FoundAlgorithm, kMostFound> found{};
     int count = 0;
     const BlasStatus status =
         blas.search(handle, product, right, left, result, result, search, kMostFound, found.data(), &count);
-    for (int i = 0; i < count && status == BlasStatus::kSuccess; ++i)
-      if (found[static_cast<size_t>(i)].state == BlasStatus::kSuccess) return found[static_cast<size_t>(i)];
+    std::vector<FoundAlgorithm> out;
+    for (size_t i = 0; i < static_cast<size_t>(count) && status == BlasStatus::kSuccess; ++i)
+      if (found[i].state == BlasStatus::kSuccess && out.size() < most) out.push_back(found[i]);
+    if (!out.empty()) return out;
     return absl::UnimplementedError(str_cat("it has no algorithm", status == BlasStatus::kSuccess ? "" : ": ",
                                             status == BlasStatus::kSuccess ? "" : blas.words(status)));
   }
@@ -352,6 +366,7 @@ std::string Product::describe() const {
           BlasStatus::kSuccess)
         str_append(&out, ", ", name, " ", value);
     }
+    if (c.timed > 1) str_append(&out, ", the quickest of ", c.timed);
     if (c.found.workspace_bytes > 0) str_append(&out, ", ", c.found.workspace_bytes, " bytes beside");
   }
   if (calls_.size() > 1) str_append(&out, ", ", calls_.size(), " calls");
@@ -364,34 +379,37 @@ absl::Status Product::enqueue(CudaQueue& queue, const Operands& at) const {
   const auto choice =
       std::find_if(choices_.begin(), choices_.end(), [&](const Choice& c) { return c.gpu == &queue.gpu(); });
   if (choice == choices_.end()) return absl::InternalError("the product was planned without this device");
-  void* const workspace = workspace_in(at.workspace, kWorkspaceAlignment);
-  const std::array<uint64_t, 3> begin{at.left.bits(), at.right.bits(), at.result.bits()};
-  for (size_t i = 0; i < begin.size(); ++i)
-    if (begin[i] % static_cast<uint64_t>(alignment_[i]) != 0)
+  const std::array<Address, 3> arrays{at.left, at.right, at.result};
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (arrays[i].bits() % static_cast<uint64_t>(alignment_[i]) != 0)
       return absl::InternalError("an array of a product lies where none was expected to begin");
-  const bool has_bias = name_of(epilogue_).has_bias;
   return queue.call_library([&](StreamHandle stream) -> absl::Status {
-    std::unique_lock lock(descriptions_->one_call, std::defer_lock);
-    if (has_bias) lock.lock();
-    BlasStatus status =
-        has_bias ? descriptions_->set_bias(reinterpret_cast<void*>(at.bias.bits())) : BlasStatus::kSuccess;
-    for (const std::array<int64_t, 3>& call : calls_) {
-      const auto place = [&](size_t i) {
-        return reinterpret_cast<void*>(begin[i] + static_cast<uint64_t>(call[i]));
-      };
-      // The library's matrices have columns where ours have rows: it multiplies the other way round.
-      if (status == BlasStatus::kSuccess)
-        status = blas_->multiply(choice->handle, descriptions_->product, one_, place(1), descriptions_->right,
-                                 place(0), descriptions_->left, kZero, place(2), descriptions_->result,
-                                 place(2), descriptions_->result, &choice->found.algorithm, workspace,
-                                 choice->found.workspace_bytes, stream);
-      if (status == BlasStatus::kSuccess) continue;
-      const std::string why = str_cat(queue.gpu().name(), " failed multiplying: ", blas_->words(status));
-      return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why)
-                                                : absl::InternalError(why);
-    }
-    return absl::OkStatus();
+    const BlasStatus status = multiply(*choice, at, stream);
+    if (status == BlasStatus::kSuccess) return absl::OkStatus();
+    const std::string why = str_cat(queue.gpu().name(), " failed multiplying: ", blas_->words(status));
+    return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why) : absl::InternalError(why);
   });
+}
+
+BlasStatus Product::multiply(const Choice& choice, const Operands& at, StreamHandle stream) const {
+  const Descriptions& d = *descriptions_;
+  void* const workspace = workspace_in(at.workspace, kWorkspaceAlignment);
+  const bool has_bias = name_of(epilogue_).has_bias;
+  std::unique_lock lock(d.one_call, std::defer_lock);
+  if (has_bias) lock.lock();
+  BlasStatus status = has_bias ? d.set_bias(reinterpret_cast<void*>(at.bias.bits())) : BlasStatus::kSuccess;
+  for (const std::array<int64_t, 3>& call : calls_) {
+    const auto place = [](Address begin, int64_t bytes) {
+      return reinterpret_cast<void*>((begin + bytes).bits());
+    };
+    void* const result = place(at.result, call[2]);
+    // The library's matrices have columns where ours have rows: it multiplies the other way round.
+    if (status == BlasStatus::kSuccess)
+      status = blas_->multiply(choice.handle, d.product, one_, place(at.right, call[1]), d.right,
+                               place(at.left, call[0]), d.left, kZero, result, d.result, result, d.result,
+                               &choice.found.algorithm, workspace, choice.found.workspace_bytes, stream);
+  }
+  return status;
 }
 
 void Products::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
@@ -526,17 +544,44 @@ absl::StatusOr<std::unique_ptr<Product>> Products::plan_locked(const Node& dot, 
                                            is_fast ? kReducesInAnyWay : kReducesInComputeType, epilogue);
       status != BlasStatus::kSuccess)
     return absl::UnimplementedError(str_cat("it refuses to describe the product: ", blas.words(status)));
+  product->descriptions_ = made;
+  const bool times = is_tuning();
   for (size_t g = 0; g < gpus_.size(); ++g) {
     const BlasHandle handle = opened->handles[g];
     if (!handle || gpus_[g]->is_lost()) continue;
-    const absl::Status chosen = gpus_[g]->within([&] {
-      const absl::StatusOr<FoundAlgorithm> found = made->choose(handle);
-      if (found.ok()) product->choices_.push_back({gpus_[g].get(), handle, *found});
-      return found.status();
+    Gpu& gpu = *gpus_[g];
+    const absl::Status chosen = gpu.within([&] {
+      const absl::StatusOr<std::vector<FoundAlgorithm>> found = made->serving(handle, times ? kMostTimed : 1);
+      if (!found.ok()) return found.status();
+      std::array<int64_t, 5> bytes{};  // as Product::Operands
+      for (size_t i = 0; i < widths.size(); ++i) bytes[i] = elements[i] * widths[i];
+      for (size_t i = 0; i < widths.size(); ++i)
+        if (product->copies_[i])
+          bytes[i] = product->copies_[i]->bytes(i < 2 ? *dot.operand_type(i) : *dot.type());
+      if (name_of(epilogue).has_bias) bytes[4] = layout->inner.n * widths[2];
+      std::vector<TimedAlgorithm> algorithms;
+      for (const FoundAlgorithm& f : *found) {
+        bytes[3] = std::max(bytes[3], workspace_memory(f.workspace_bytes, kWorkspaceAlignment));
+        const auto* const name = reinterpret_cast<const char*>(&f.algorithm);
+        algorithms.push_back(
+            {{name, sizeof f.algorithm}, [&](StreamHandle stream, std::span<const Address> at) {
+               const BlasStatus status =
+                   product->multiply({&gpu, handle, f}, {at[0], at[1], at[2], at[3], at[4]}, stream);
+               return status == BlasStatus::kSuccess ? absl::OkStatus()
+                                                     : absl::InternalError(blas.words(status));
+             }});
+      }
+      const size_t taken = quickest(
+          gpu,
+          str_cat("cublasLt ", blas.version_text(), " in ", product->words_, is_fast ? " fast" : "", " ",
+                  hlo::info(factors[0]).name, " ", hlo::info(factors[1]).name, " ", hlo::info(type).name, " ",
+                  to_string(*layout), " alignment ", numbers_text(calls.alignment), name_of(epilogue).name),
+          bytes, algorithms);
+      product->choices_.push_back({&gpu, handle, (*found)[taken], found->size()});
+      return absl::OkStatus();
     });
-    if (!chosen.ok() && !gpus_[g]->is_lost()) return chosen;
+    if (!chosen.ok() && !gpu.is_lost()) return chosen;
   }
-  product->descriptions_ = std::move(made);
   return product;
 }
 

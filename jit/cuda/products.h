@@ -1,10 +1,11 @@
 // Products of matrices by cublasLt: which ones it takes, and how.
 //
-// Contract: an algorithm is chosen when a program is compiled, by the library's heuristic and without timing:
-// for one version of the library and one kind of device it depends on types and shape alone, so the bits of a
-// program do, too. They need not be the CPU's. In `same` numerics nothing is rounded before
-// it is multiplied (no TF32), and what is added is of the type that products are added in; in `fast` the
-// library may do as it likes. Work space comes with each call. Any thread may call anything.
+// Contract: an algorithm is chosen when a program is compiled, by the library's heuristic and without timing,
+// unless that is asked for (jit/cuda/tuning.h): for one version of the library and one kind of device it
+// depends on types and shape alone, so the bits of a program do, too. They need not be the CPU's. In `same`
+// numerics nothing is rounded before it is multiplied (no TF32), and what is added is of the type that
+// products are added in; in `fast` the library may do as it likes. Work space comes with each call. Any
+// thread may call anything.
 //
 // Products of s8 with sums of 32 bits are exact. Those of float8_e4m3fn and float8_e5m2 are added by tensor
 // cores, in fewer bits than f32 has, so that the library multiplies them in `fast` only. Both want the summed
@@ -55,7 +56,9 @@ class Product {
     const Gpu* gpu;
     BlasHandle handle;
     FoundAlgorithm found;
+    size_t timed = 1;  // so many
   };
+  BlasStatus multiply(const Choice& choice, const Operands& at, StreamHandle stream) const;
 
   const Blas* blas_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;

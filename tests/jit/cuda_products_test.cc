@@ -416,7 +416,7 @@ TEST_CASE("planted: what cublasLt refuses", "[cuda][cuda_products][planted]") {
   CHECK(look(wide) == BlasStatus::kInvalidValue);
   CHECK(look(other) == BlasStatus::kNotSupported);
   REQUIRE(look(a) == BlasStatus::kSuccess);
-  REQUIRE(count == 3);
+  REQUIRE(count == 4);
   CHECK(found[0].state == BlasStatus::kNotSupported);
   const FoundAlgorithm split = found[1];
   REQUIRE(split.workspace_bytes == 1024);

@@ -123,6 +123,7 @@ struct CleanStandin {
     standin()->set_mistake(kStandinNone);
     for (int call = 0; call < kStandinCalls; ++call) standin()->fail(static_cast<StandinCall>(call), -1, 0);
     standin()->fault(-1, 0);
+    standin()->set_time(-1, 0);
     standin()->drain();
     // What planted mistakes left behind is not to be found in blocks that serve again.
     for (jit::Device* device : cuda_client().devices()) device->memory().trim();

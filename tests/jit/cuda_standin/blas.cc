@@ -9,7 +9,8 @@
 // TF32 rounds the operands before. Sums of integers that may not fit are a violation. Work space is poisoned.
 //
 // Environment: LAMINA_STANDIN_CUBLASLT, its version (10000 * major + 100 * minor + patch);
-// LAMINA_STANDIN_ADDS_BACKWARDS=1: terms are added in another order, as by the library itself.
+// LAMINA_STANDIN_ADDS_BACKWARDS=1: terms are added in another order, as by the library itself; algorithm 41
+// adds so in any case.
 #include "jit/cuda/blas.h"
 
 #include <algorithm>
@@ -160,6 +161,7 @@ BlasStatus problem_of(ProductHandle product, MatrixHandle a, MatrixHandle b, Mat
 
 // What an algorithm's bytes are here.
 enum Field { kMagic, kProblem, kAlignment, kWorkspace, kSplits, kNumber, kScheme };
+constexpr uint64_t kAddsBackwards = 41;
 constexpr uint64_t kIsOne = 0x6c616d696e61;
 
 template <typename T>
@@ -227,7 +229,8 @@ void end(const Problem& p, const std::vector<std::byte>& sums, const std::byte* 
   }
 }
 
-void multiply(const Problem& p, const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* d) {
+void multiply(const Problem& p, uint64_t algorithm, const std::byte* a, const std::byte* b,
+              const std::byte* bias, std::byte* d) {
   std::vector<std::byte> a_rounded, b_rounded;
   DType operand = p.types->a;
   if (p.compute == ComputeType::kTf32) {
@@ -254,7 +257,7 @@ void multiply(const Problem& p, const std::byte* a, const std::byte* b, const st
                       .rhs_k = p.transposes_a ? 1 : p.a.stride,
                       .rhs_n = p.transposes_a ? p.a.stride : 1};
   const int64_t width = p.width(), column = p.m * width, operand_width = hlo::byte_size(operand);
-  if (standins::setting("LAMINA_STANDIN_ADDS_BACKWARDS", 0) != 0) {
+  if (algorithm == kAddsBackwards || standins::setting("LAMINA_STANDIN_ADDS_BACKWARDS", 0) != 0) {
     b += (p.k - 1) * shape.lhs_k * operand_width;
     a += (p.k - 1) * shape.rhs_k * operand_width;
     shape.lhs_k = -shape.lhs_k;
@@ -406,6 +409,7 @@ BlasStatus cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, ProductHandle produ
       split_bytes <= search->most_workspace)
     add(21, kParts, split_bytes, kReducesInComputeType, BlasStatus::kSuccess);
   add(in_vectors ? 31 : 11, 1, 0, 0, BlasStatus::kSuccess);
+  add(kAddsBackwards, 1, 0, 0, BlasStatus::kSuccess);
   return BlasStatus::kSuccess;
 }
 
@@ -479,11 +483,13 @@ BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* 
                              touch(b, bytes_of(p->b, p->operand_width()), Access::kRead),
                              touch(workspace, static_cast<int64_t>(needed), Access::kScratch)};
   if (p->has(Epilogue::kBias)) touches.push_back(touch(p->bias, p->m * p->width(), Access::kRead));
+  const uint64_t number = chosen[kNumber];
+  standins::spend(stream, static_cast<int64_t>(number));
   standins::enqueue(stream, {standins::FakeQueues::Kind::kLaunch,
                              str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
                              std::move(touches), [=, it = *p] {
                                multiply(
-                                   it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
+                                   it, number, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
                                    it.has(Epilogue::kBias) ? standins::bytes_at(address(it.bias)) : nullptr,
                                    standins::bytes_at(address(d)));
                              }});

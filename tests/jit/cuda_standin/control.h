@@ -69,6 +69,7 @@ struct StandinCounts {
   int64_t code_loads, text_loads;  // modules of machine code, and of PTX
   int64_t graphs, graph_starts, graph_changes, captures;
   int64_t direct_launches;  // calls, without those of graphs
+  int64_t timings;          // between two events
   int64_t context_calls;    // what makes a context current, or asks for it
   int64_t copies_out;       // to the host, which waits for each
   int64_t turns;            // of loops in graphs
@@ -105,6 +106,8 @@ struct StandinControl {
   void (*add_kernel)(const StandinKernel* kernel);
   // Runs our kernels from now on, and gives what went wrong, "" if nothing did; null: they are interpreted.
   void (*set_runner)(const char* (*run)(const StandinRun* run));
+  // What an algorithm of cublasLt or an engine of cuDNN takes, by its number; 1 otherwise. Negative: all do.
+  void (*set_time)(int64_t algorithm, double milliseconds);
   // Runs everything, and the host knows that it has.
   void (*drain)();
   void (*take_violations)(void* sink, void (*add)(void* sink, const char* text));

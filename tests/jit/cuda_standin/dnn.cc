@@ -494,7 +494,8 @@ DnnStatus give(const std::vector<T>& from, Type wanted, Type type, int64_t most,
   return DnnStatus::kSuccess;
 }
 
-// Makes the descriptors that the caller has made those of engines.
+// Makes the descriptors that the caller has made those of engines; of one the engine itself, and the one knob
+// that is set of it.
 DnnStatus give_engines(DnnDescriptor from, DnnKind kind, Type type, int64_t most, int64_t* count,
                        void* values) {
   if (type != Type::kDescriptor) return refused(DnnStatus::kAttributeType, "an attribute of another type");
@@ -634,6 +635,13 @@ DnnStatus cudnnBackendGetAttribute(DnnDescriptor d, DnnAttribute attribute, Type
     return give_engines(d, DnnKind::kEngineConfig, type, most, count, values);
   if (is(DnnKind::kEngineConfig, kConfigEngine))
     return give_engines(d, DnnKind::kEngine, type, most, count, values);
+  if (is(DnnKind::kEngineConfig, kConfigKnobs))
+    return give_engines(d, DnnKind::kKnobChoice, type, most, count, values);
+  if (is(DnnKind::kKnobChoice, kKnobType))
+    return give(std::vector<DnnKnob>{DnnKnob{2}}, Type::kKnobType, type, most, count, values);
+  if (is(DnnKind::kKnobChoice, kKnobValue))
+    return give(std::vector<int64_t>{row_of(d->engines[0]).number % 8}, Type::kInt64, type, most, count,
+                values);
   if (is(DnnKind::kEngine, kEngineNumber))
     return give(std::vector<int64_t>{row_of(d->engines[0]).number}, Type::kInt64, type, most, count, values);
   if (is(DnnKind::kEngine, kEngineNumericalNotes))
@@ -704,6 +712,7 @@ DnnStatus cudnnBackendExecute(DnnHandle handle, DnnDescriptor plan, DnnDescripto
     else
       convolve(*p, engine, at(p->input.id), at(p->filter.id), at(p->output.id), at(p->result().id));
   };
+  standins::spend(handle->stream, row_of(engine).number);
   standins::enqueue(handle->stream,
                     {standins::FakeQueues::Kind::kLaunch,
                      attention ? "an attention" : str_cat("a convolution of ", p->input.dims[1], " features"),

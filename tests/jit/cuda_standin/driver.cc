@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <type_traits>
@@ -53,7 +52,7 @@ void enqueue_wait(StreamHandle stream, int queue, uint64_t value) {
 
 StreamHandle add_stream(ContextHandle context, const std::string& name, bool is_blocking = false) {
   const int queue = standin().queues.add_queue(str_cat("cuda:", context->device, " ", name));
-  return new OpaqueStream{context, queue, nullptr, is_blocking};
+  return new OpaqueStream{.context = context, .queue = queue, .is_blocking = is_blocking};
 }
 
 StreamHandle add_others_stream(ContextHandle context, const std::string& name, bool is_blocking) {
@@ -149,72 +148,6 @@ Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, s
   return Result::kSuccess;
 }
 
-// From there to the end of its block.
-int64_t bytes_after(DevicePointer at) {
-  std::lock_guard lock(standin().mutex);
-  auto block = standin().blocks.upper_bound(at);
-  if (block == standin().blocks.begin()) return 0;
-  --block;
-  return std::max<int64_t>(
-      static_cast<int64_t>(block->first) + block->second.bytes - static_cast<int64_t>(at), 0);
-}
-
-void run_by(const char* (*runner)(const StandinRun*), const KernelTwin& twin,
-            std::span<const uint64_t> values, const std::vector<int64_t>& bytes) {
-  const std::vector<int64_t> args = twin.args(values);
-  std::vector<char*> buffers;
-  for (size_t i : twin.addresses()) buffers.push_back(reinterpret_cast<char*>(values[i]));
-  const auto [rows, block_rows] = twin.rows(values);
-  const StandinRun run{twin.kernel_text().c_str(),
-                       twin.schedule_text().c_str(),
-                       args.data(),
-                       static_cast<int>(args.size()),
-                       static_cast<int>(buffers.size()),
-                       buffers.data(),
-                       bytes.data(),
-                       rows,
-                       block_rows};
-  if (const std::string fault = runner(&run); !fault.empty()) standin().violation(fault);
-}
-
-Result work_of_twin(const OpaqueFunction& function, unsigned blocks, unsigned threads, void** parameters,
-                    standins::Work* work) {
-  const std::shared_ptr<const KernelTwin> twin = function.twin;
-  std::vector<uint64_t> values(twin->parameters());
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
-  if (std::string why = twin->refusal(function.entry, values, blocks, threads); !why.empty()) {
-    standin().violation(std::move(why));
-    return Result::kInvalidValue;
-  }
-  const std::vector<size_t> addresses = twin->addresses();
-  std::vector<int64_t> bytes = twin->bytes(values);
-  const std::vector<bool> is_held = twin->are_held(), is_nowhere = twin->are_made_held(values);
-  for (size_t i = 0; i < bytes.size(); ++i)
-    if (bytes[i] < 0) bytes[i] = bytes_after(values[addresses[i]]);
-  *work = {Queues::Kind::kLaunch, str_cat("kernel ", function.entry), twin->touches(function.entry, values),
-           [=, entry = function.entry] {
-             std::vector<uint64_t> pointers = values;
-             // What is held lies elsewhere for the interpreter, and nowhere for the kernel as it is emitted.
-             std::map<uint64_t, std::vector<char>> held;
-             std::vector<int64_t> reached = bytes;
-             for (size_t i = 0; i < addresses.size(); ++i) {
-               if (is_held[i]) reached[i] = 0;
-               if (!is_nowhere[i]) continue;
-               std::vector<char>& own = held[values[addresses[i]]];
-               own.resize(std::max(own.size(), static_cast<size_t>(bytes[i])));
-             }
-             for (size_t i = 0; i < addresses.size(); ++i)
-               pointers[addresses[i]] = is_nowhere[i]
-                                            ? reinterpret_cast<uintptr_t>(held[values[addresses[i]]].data())
-                                            : reinterpret_cast<uintptr_t>(bytes_at(values[addresses[i]]));
-             if (!standin().runner)
-               twin->run(entry, pointers);
-             else if (twin->does_all(entry))
-               run_by(standin().runner, *twin, pointers, reached);
-           }};
-  return Result::kSuccess;
-}
-
 }  // namespace
 
 namespace standins {
@@ -256,43 +189,10 @@ void run(StreamHandle stream, Work work) {
   standin().enqueue(stream, work.kind, std::move(work.what), std::move(work.touches), std::move(work.run));
 }
 
-bool is_loaded(FunctionHandle function) {
+void spend(StreamHandle stream, int64_t algorithm) {
   std::lock_guard lock(standin().mutex);
-  return standin().functions.contains(function);
-}
-
-Result work_of(FunctionHandle function, const unsigned* grid, const unsigned* block, void** parameters,
-               Work* work) {
-  if (grid[0] == 0 || grid[1] != 1 || grid[2] != 1 || block[0] == 0 || block[0] > 1024 || block[1] != 1 ||
-      block[2] != 1)
-    return Result::kInvalidValue;
-  const unsigned blocks = grid[0], threads = block[0];
-  if (function->twin) {
-    const Result result = work_of_twin(*function, blocks, threads, parameters, work);
-    work->function = function;
-    return result;
-  }
-  const StandinKernel kernel = function->kernel;
-  std::vector<uint64_t> values(static_cast<size_t>(kernel.parameters));
-  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
-  struct Sink {
-    const std::vector<uint64_t>& values;
-    std::vector<FakeQueues::Touch> touches;
-  } sink{values, {}};
-  kernel.touch(values.data(), &sink, [](void* to, int parameter, int64_t bytes, bool is_written) {
-    auto& s = *static_cast<Sink*>(to);
-    s.touches.push_back({jit::Address(s.values[static_cast<size_t>(parameter)]), bytes,
-                         is_written ? Access::kWrite : Access::kRead});
-  });
-  *work = {Queues::Kind::kLaunch, str_cat("kernel ", kernel.name), std::move(sink.touches),
-           [=] {
-             std::vector<uint64_t> pointers = values;
-             for (size_t i = 0; i < static_cast<size_t>(kernel.buffers); ++i)
-               pointers[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
-             kernel.run(pointers.data(), blocks, threads);
-           },
-           function};
-  return Result::kSuccess;
+  const auto set = standin().times.find(algorithm);
+  stream->milliseconds += set == standin().times.end() ? 1 : set->second;
 }
 
 std::byte* bytes_at(DevicePointer at) { return standin().queues.bytes_at(jit::Address(at)); }
@@ -413,6 +313,11 @@ Result cuMemPoolCreate(PoolHandle* pool, const PoolProperties* properties) {
       properties->location.type != MemoryLocation::kDevice)
     return Result::kInvalidValue;
   *pool = new OpaquePool{properties->location.number};
+  return Result::kSuccess;
+}
+
+Result cuMemPoolDestroy(PoolHandle pool) {
+  delete pool;
   return Result::kSuccess;
 }
 
@@ -539,6 +444,15 @@ Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHa
   return Result::kSuccess;
 }
 
+Result cuMemsetD32Async(DevicePointer at, unsigned value, size_t count, StreamHandle stream) {
+  if (const Result r = enter_stream(stream, "filling"); r != Result::kSuccess) return r;
+  const size_t bytes = count * sizeof value;
+  standin().enqueue(stream, Queues::Kind::kTransfer, "filling", touches_of(at, 0, bytes), [=] {
+    for (size_t i = 0; i < bytes; i += sizeof value) std::memcpy(bytes_at(at) + i, &value, sizeof value);
+  });
+  return Result::kSuccess;
+}
+
 Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, StreamHandle stream) {
   stream = resolved(stream);
   if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
@@ -571,6 +485,13 @@ Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
   return Result::kSuccess;
 }
 
+Result cuStreamDestroy_v2(StreamHandle stream) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("the end of a stream", &context); r != Result::kSuccess) return r;
+  if (stream->capture) standins::violation("a stream ends while it is captured");
+  return Result::kSuccess;  // its queue stays
+}
+
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   stream = resolved(stream);
   if (const Result r = enter_stream(stream, "a wait"); r != Result::kSuccess) return r;
@@ -589,11 +510,11 @@ Result cuStreamSynchronize(StreamHandle stream) {
   return stream->context->fault.load();
 }
 
-Result cuEventCreate(EventHandle* event, unsigned) {
+Result cuEventCreate(EventHandle* event, unsigned flags) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("making an event", &context); r != Result::kSuccess) return r;
   if (const Result r = standin().fails(kStandinEvent); r != Result::kSuccess) return r;
-  *event = new OpaqueEvent{context};
+  *event = new OpaqueEvent{.context = context, .has_time = (flags & kEventWithoutTime) == 0};
   return Result::kSuccess;
 }
 
@@ -604,6 +525,7 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
   if (event->context != stream->context) return Result::kInvalidHandle;
   const LegacyOrder order(stream);
   event->queue = stream->queue;
+  event->milliseconds = stream->milliseconds;
   event->value = standin().queues.mark(stream->queue);
   if (standin().made() == kStandinRecordsEarly && event->value > 0) --event->value;
   return Result::kSuccess;
@@ -615,6 +537,22 @@ Result cuEventQuery(EventHandle event) {
   const bool reached = event->value == 0 || standin().queues.reached(event->queue, event->value);
   if (const Result fault = event->context->fault.load(); fault != Result::kSuccess) return fault;
   return reached ? Result::kSuccess : Result::kNotReady;
+}
+
+Result cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
+  standins::count(&StandinCounts::timings);
+  for (EventHandle e : {from, to}) {
+    if (!e->has_time || e->value == 0 || e->queue != from->queue) return Result::kInvalidHandle;
+    if (const Result r = cuEventQuery(e); r != Result::kSuccess) return r;
+  }
+  *milliseconds = static_cast<float>(to->milliseconds - from->milliseconds);
+  return Result::kSuccess;
+}
+
+Result cuEventDestroy_v2(EventHandle event) {
+  check_process();
+  delete event;
+  return Result::kSuccess;
 }
 
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
@@ -713,6 +651,14 @@ const StandinControl* lamina_cuda_standin() {
           [](const char* (*run)(const StandinRun*)) {
             std::lock_guard lock(standin().mutex);
             standin().runner = run;
+          },
+      .set_time =
+          [](int64_t algorithm, double milliseconds) {
+            std::lock_guard lock(standin().mutex);
+            if (algorithm < 0)
+              standin().times.clear();
+            else
+              standin().times[algorithm] = milliseconds;
           },
       .drain =
           [] {

@@ -335,12 +335,6 @@ int64_t live_graphs() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-Result cuStreamDestroy_v2(StreamHandle stream) {
-  if (const Result r = current("the end of a stream"); r != Result::kSuccess) return r;
-  if (stream->capture) standins::violation("a stream ends while it is captured");
-  return Result::kSuccess;  // its queue stays
-}
-
 Result cuStreamBeginCapture_v2(StreamHandle stream, CaptureMode mode) {
   if (const Result r = standins::enter(stream->context, "a capture"); r != Result::kSuccess) return r;
   if (const Result r = failure(kStandinCapture); r != Result::kSuccess) return r;

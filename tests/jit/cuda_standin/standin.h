@@ -44,6 +44,8 @@ struct Work {
   std::function<void()> run;
   FunctionHandle function = nullptr;  // of a kernel of the driver's
 };
+// Time of the stream's for an algorithm of a library.
+void spend(StreamHandle stream, int64_t algorithm);
 // Goes to the capture where the stream has one.
 void enqueue(StreamHandle stream, Work work);
 void run(StreamHandle stream, Work work);
@@ -69,6 +71,7 @@ struct OpaqueStream {
   ContextHandle context;
   int queue;
   struct Capture* capture = nullptr;  // graphs.cc; of the thread that began it
+  double milliseconds = 0;            // that algorithms have taken
   bool is_blocking = false;           // waits for the legacy stream, and that for it
 };
 }  // namespace lamina::jit::cuda

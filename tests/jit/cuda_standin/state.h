@@ -38,6 +38,8 @@ struct OpaqueEvent {
   ContextHandle context;
   int queue = 0;
   uint64_t value = 0;  // 0: nothing is waited for
+  bool has_time = false;
+  double milliseconds = 0;  // of its stream
 };
 struct OpaqueFunction {
   StandinKernel kernel;  // where it is no twin's
@@ -90,6 +92,7 @@ class Standin {
   std::vector<Pinned> pinned;
   std::map<std::string, StandinKernel> kernels;
   std::set<FunctionHandle> functions;
+  std::map<int64_t, double> times;
   const char* (*runner)(const StandinRun* run) = nullptr;
   std::vector<std::string> violations;
   StandinCounts counts{};
