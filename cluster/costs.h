@@ -34,8 +34,8 @@ struct Costs {
   int64_t chain_least_rows = 1;
   // What routines do by themselves (cluster/read_through.h): products multiply the bytes that factors are
   // converted from, those in `fast` numerics also floats of one byte; gathers and scatters count negative
-  // indices from the end.
-  bool reads_bytes = false, reads_float8 = false, counts_from_end = false;
+  // indices from the end; routines of linear algebra that solve take matrices transposed.
+  bool reads_bytes = false, reads_float8 = false, counts_from_end = false, reads_turned = false;
 };
 
 }  // namespace lamina::cluster

@@ -1,6 +1,11 @@
 #include "cluster/read_through.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
 #include "hlo/attributes.h"
+#include "hlo/batching.h"
 #include "hlo/known_limit.h"
 #include "hlo/match.h"
 
@@ -46,6 +51,33 @@ Value indices_from_end(const Value& wrapped, int64_t size) {
   return compared == indices && from_start == indices ? indices : Value();
 }
 
+// What is transposed in its last two dimensions.
+Value transposed_of(const Value& v) {
+  const Node& n = *v.node();
+  if (n.op() != Op::transpose) return {};
+  hlo::Dims order = hlo::all_dims(v.rank());
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return n.attrs().ints(Attr::permutation) == order ? n.operand_value(0) : Value();
+}
+Value conjugate_of(const Value& v) {
+  Value re, im;
+  if (!match::op(Op::complex, match::op(Op::real, match::any(&re)),
+                 match::op(Op::negate, match::op(Op::imag, match::any(&im))))(v))
+    return {};
+  return re == im ? re : Value();
+}
+// Of a call that solves: what its matrices are turned from.
+Value turned_from(const Node& call) {
+  static constexpr std::string_view kSolving[] = {"lamina.solve", "lamina.solve_lower", "lamina.solve_upper",
+                                                  "lamina.solve_unit_lower", "lamina.solve_unit_upper"};
+  if (std::ranges::find(kSolving, call.attrs().string(Attr::call_target_name)) == std::end(kSolving))
+    return {};
+  const Value from = transposed_of(call.operand_value(0));
+  if (!from) return {};
+  const Value inner = conjugate_of(from);
+  return inner ? inner : from;
+}
+
 bool is_constant(const Value& v) { return v.node()->op() == Op::constant; }
 
 }  // namespace
@@ -64,6 +96,12 @@ std::vector<Value> read_through(const Node& node, const Costs& costs) {
     if (is_float ? is_same && left.dtype() == hlo::DType::kF8E5M2 : !is_same) return {};
     return {left, right};
   }
+  if (node.op() == Op::custom_call && costs.reads_turned) {
+    const Value from = turned_from(node);
+    if (!from || is_constant(from)) return {};
+    out[0] = from;
+    return out;
+  }
   if ((node.op() == Op::gather || node.op() == Op::scatter) && costs.counts_from_end) {
     const hlo::Dims& map = node.attrs().ints(node.op() == Op::gather ? Attr::start_index_map
                                                                      : Attr::scatter_dims_to_operand_dims);
@@ -75,6 +113,11 @@ std::vector<Value> read_through(const Node& node, const Costs& costs) {
     return out;
   }
   return {};
+}
+
+Turned turned(const Node& node, std::span<const Value> reads) {
+  if (reads.empty() || node.op() != Op::custom_call) return Turned::kNo;
+  return transposed_of(node.operand_value(0)) == reads[0] ? Turned::kTransposed : Turned::kAdjoint;
 }
 
 }  // namespace lamina::cluster

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
+#include "cluster/read_through.h"
 #include "hlo/conv_shape.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -207,6 +208,10 @@ std::unique_ptr<Step> make_native_step(CpuClient& cpu, const Node& node, const S
 
 std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::Group& group, const SlotOf& slot_of) {
   const Node& node = *group.anchors[0];
+  if (const cluster::Turned turned = cluster::turned(node, group.reads); turned != cluster::Turned::kNo)
+    return std::make_unique<NativeStep>(
+        cpu, node, make_matrix_routine_of_turned(node, turned == cluster::Turned::kAdjoint), slot_of,
+        group.reads);
   if (!group.reads.empty() && node.op() != Op::dot_general)
     return std::make_unique<NativeStep>(cpu, node, make_indexed_from_end(node), slot_of, group.reads);
   if (group.sorted_read >= 0)

@@ -1,8 +1,14 @@
 // Matrix routines of hlo/linalg, on the matrices of a batch by several threads.
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 #include "hlo/attributes.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/strings.h"
+#include "jit/client/memory.h"
 #include "jit/cpu/native_op.h"
+#include "jit/cpu/strided_copy.h"
 
 namespace lamina::jit {
 namespace {
@@ -66,6 +72,33 @@ NativeOp make_matrix_routine(const hlo::Node& node) {
     return ended(context, call.run(in, out, begin * each, end * each, shared(false, context)));
   };
   return op;
+}
+
+NativeOp make_matrix_routine_of_turned(const hlo::Node& node, bool is_adjoint) {
+  NativeOp op = make_matrix_routine(node);
+  if (!op.run) return op;
+  const hlo::Type& type = *node.operand_type(0);
+  const int64_t width = hlo::byte_size(type.dtype);
+  hlo::Dims strides = hlo::row_major_strides(type.dims);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  NativeOp turned;
+  turned.what = op.what;
+  turned.run =
+      [=, run = std::move(op.run),
+       turn = StridedCopy({type.dims.begin(), type.dims.end()}, {strides.begin(), strides.end()}, width),
+       bytes = type.bytes(), num_operands = node.operands().size()](const void* const* in, void* const* out,
+                                                                    const KernelContext& context) {
+        absl::StatusOr<BufferRef> copy = context.scratch->allocate(bytes);
+        if (!copy.ok()) return copy.status();
+        auto* const begin = static_cast<std::byte*>(pointer((*copy)->address()));
+        if (absl::Status s = turn.run(in[0], begin, context); !s.ok()) return s;
+        // The sign of each imaginary part is in its last byte.
+        for (int64_t i = width - 1; is_adjoint && i < bytes; i += width) begin[i] ^= std::byte{0x80};
+        std::vector<const void*> operands(in, in + num_operands);
+        operands[0] = begin;
+        return run(operands.data(), out, context);
+      };
+  return turned;
 }
 
 }  // namespace lamina::jit

@@ -59,6 +59,8 @@ NativeOp make_rng_bit_generator(const hlo::Node& node);
 NativeOp make_scan(const hlo::Node& node);
 // Without `run` for functions of a user's own.
 NativeOp make_matrix_routine(const hlo::Node& node);
+// The same of matrices that are transposed first, or their adjoints taken.
+NativeOp make_matrix_routine_of_turned(const hlo::Node& node, bool is_adjoint);
 NativeOp make_concatenate(const hlo::Node& node);
 // Without `run` where rows are short.
 NativeOp make_pad(const hlo::Node& node);

@@ -48,13 +48,15 @@ Value nan_like(Builder& b, const Value& x) {
 }  // namespace
 
 FactorizationParts::FactorizationParts(std::unique_ptr<const Factorization> factorization,
-                                       CudaKernels& kernels, const hlo::Node& node, const SlotOf& slot_of,
+                                       CudaKernels& kernels, const hlo::Node& node,
+                                       std::span<const Value> reads, const SlotOf& slot_of,
                                        MakeKernel make_kernel)
     : factorization_(std::move(factorization)),
       form_(factorization_->form()),
       node_(node),
+      turned_(cluster::turned(node, reads)),
       make_kernel_(make_kernel),
-      step_(std::make_unique<PartsStep>(kernels, node, slot_of)) {
+      step_(std::make_unique<PartsStep>(kernels, node, slot_of, reads)) {
   step_->set_description(str_cat(factorization_->describe(), ", ", hlo::to_string(*node.operand_type(0))));
   workspace_.number = step_->add_memory(factorization_->workspace_bytes());
   infos_ = memory(DType::kS32, {});
@@ -169,7 +171,10 @@ FactorizationParts::Array add_general_operand(FactorizationParts& p, bool transp
   p.add(
       {a, flags},
       [&](Builder& b, auto x) {
-        const Value whole = transposed ? hlo::linalg::transposed(b, x[0]) : x[0];
+        // What is read may be turned already.
+        const bool turns = transposed == (p.turned() == cluster::Turned::kNo);
+        const Value own = p.turned() == cluster::Turned::kAdjoint ? hlo::linalg::conj(b, x[0]) : x[0],
+                    whole = turns ? hlo::linalg::transposed(b, own) : own;
         const Value y = computed(b, whole, x[1], form);
         if (!transposed || each == n) return y;
         return b.concatenate(

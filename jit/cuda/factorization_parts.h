@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <memory>
 
+#include "cluster/read_through.h"
 #include "jit/cuda/factorizations.h"
 #include "jit/cuda/parts_step.h"
 
@@ -19,10 +20,14 @@ class FactorizationParts {
     const hlo::Type* type = nullptr;
   };
 
-  // `make_kernel` outlives it.
+  // `reads`: what is read in place of the operands, if anything is (cluster/read_through.h). `make_kernel`
+  // outlives it.
   FactorizationParts(std::unique_ptr<const Factorization> factorization, CudaKernels& kernels,
-                     const hlo::Node& node, const SlotOf& slot_of, MakeKernel make_kernel);
+                     const hlo::Node& node, std::span<const hlo::Value> reads, const SlotOf& slot_of,
+                     MakeKernel make_kernel);
 
+  // How the matrices are made of the first operand.
+  cluster::Turned turned() const { return turned_; }
   const FactorizationForm& form() const { return form_; }
   // As many as there are matrices: one that several share is copied.
   Array operand(size_t i);
@@ -49,6 +54,7 @@ class FactorizationParts {
   std::shared_ptr<const Factorization> factorization_;
   const FactorizationForm form_;
   const hlo::Node& node_;
+  const cluster::Turned turned_;
   const MakeKernel make_kernel_;
   std::unique_ptr<PartsStep> step_;
   Array matrices_, values_, left_, right_, infos_, workspace_;

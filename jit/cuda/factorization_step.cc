@@ -8,11 +8,12 @@ namespace lamina::jit::cuda {
 
 absl::StatusOr<std::unique_ptr<Step>> make_factorization_step(Factorizations& factorizations,
                                                               CudaKernels& kernels, const hlo::Node& node,
+                                                              std::span<const hlo::Value> reads,
                                                               const SlotOf& slot_of, MakeKernel make_kernel) {
   absl::StatusOr<std::unique_ptr<const Factorization>> planned = factorizations.plan(node);
   if (!planned.ok()) return planned.status();
   if (!*planned) return nullptr;
-  FactorizationParts parts(*std::move(planned), kernels, node, slot_of, make_kernel);
+  FactorizationParts parts(*std::move(planned), kernels, node, reads, slot_of, make_kernel);
   switch (parts.form().kind) {
     case FactorizationKind::kCholesky:
     case FactorizationKind::kMeanCholesky:

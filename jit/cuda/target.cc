@@ -97,11 +97,11 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::library_call(const cluster::Gr
       }
       if (factorization_form(node)) {
         library = "cuSOLVER";
-        return make_factorization_step(factorizations_, kernels_, node, slot_of, made);
+        return make_factorization_step(factorizations_, kernels_, node, group.reads, slot_of, made);
       }
       if (triangle_form(node)) {
         library = "cuBLAS";
-        return make_triangle_step(triangles_, kernels_, node, slot_of, made);
+        return make_triangle_step(triangles_, kernels_, node, group.reads, slot_of, made);
       }
       library = "cuFFT";
       return make_fourier_step(fourier_, kernels_, node, slot_of, made);

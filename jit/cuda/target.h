@@ -86,7 +86,8 @@ class CudaTarget final : public Target {
                         .chain_row_bytes = 13 * 1024,
                         .chain_least_bytes = 0,
                         .chain_least_rows = 256,
-                        .reads_bytes = true};
+                        .reads_bytes = true,
+                        .reads_turned = true};
   int capability_ = kLeastCapability;
   Address never_;
   Gpu* gpu_ = nullptr;  // the first

@@ -44,13 +44,14 @@ class TriangleCall final : public LibraryCall {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_triangle_step(Triangles& triangles, CudaKernels& kernels,
-                                                         const hlo::Node& node, const SlotOf& slot_of,
-                                                         MakeKernel make_kernel) {
-  absl::StatusOr<std::unique_ptr<const TriangularSolution>> planned = triangles.plan(node);
+                                                         const hlo::Node& node,
+                                                         std::span<const hlo::Value> reads,
+                                                         const SlotOf& slot_of, MakeKernel make_kernel) {
+  absl::StatusOr<std::unique_ptr<const TriangularSolution>> planned = triangles.plan(node, reads);
   if (!planned.ok()) return planned.status();
   if (!*planned) return nullptr;
   const TriangleForm form = (*planned)->form();
-  auto step = std::make_unique<PartsStep>(kernels, node, slot_of);
+  auto step = std::make_unique<PartsStep>(kernels, node, slot_of, reads);
   step->set_description(str_cat((*planned)->describe(), ", ", hlo::to_string(*node.operand_type(0))));
   absl::Status status;
   const auto add = [&](const hlo::Type* of, const std::function<Value(Builder&, const Value&)>& record,

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cluster/read_through.h"
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
 #include "jit/cuda/stream.h"
@@ -51,6 +52,17 @@ SolveCalls solve_calls(const Cublas& c, DType type) {
   }
 }
 
+BlasTurn turn_of(cluster::Turned turned) {
+  switch (turned) {
+    case cluster::Turned::kTransposed:
+      return BlasTurn::kTransposed;
+    case cluster::Turned::kAdjoint:
+      return BlasTurn::kAdjoint;
+    default:
+      return BlasTurn::kNone;
+  }
+}
+
 // 1, also as a complex number.
 const void* one_of(DType type) {
   static constexpr float kOneF32[] = {1, 0};
@@ -76,7 +88,7 @@ std::vector<int64_t> numbers_among(const hlo::Dims& own, const hlo::Dims& all, s
 
 }  // namespace
 
-std::optional<TriangleForm> triangle_form(const hlo::Node& node) {
+std::optional<TriangleForm> triangle_form(const hlo::Node& node, std::span<const hlo::Value> reads) {
   if (node.op() != hlo::Op::custom_call) return std::nullopt;
   const std::string& target = node.attrs().string(hlo::Attr::call_target_name);
   const auto* const named = std::ranges::find(kNamedTriangles, target, &NamedTriangle::target);
@@ -85,6 +97,7 @@ std::optional<TriangleForm> triangle_form(const hlo::Node& node) {
   const size_t batch = x.dims.size() - 2;
   TriangleForm form{.is_lower = named->is_lower,
                     .has_unit_diagonal = named->has_unit_diagonal,
+                    .turn = turn_of(cluster::turned(node, reads)),
                     .type = a.dtype,
                     .compute = node.numerics() == hlo::Numerics::kFast ? a.dtype
                                : hlo::is_complex(a.dtype)              ? DType::kC128
@@ -111,6 +124,9 @@ int64_t TriangularSolution::workspace_bytes() const {
 std::string TriangularSolution::describe() const {
   std::string out =
       str_cat("solve_", form_.has_unit_diagonal ? "unit_" : "", form_.is_lower ? "lower" : "upper",
+              form_.turn == BlasTurn::kNone         ? ""
+              : form_.turn == BlasTurn::kTransposed ? " of the transpose"
+                                                    : " of the adjoint",
               " by cuBLAS ", cublas_->version_text(), " in ", hlo::info(hlo::part_type(form_.compute)).name,
               ", ", form_.count, " of ", form_.rows, " rows and ", form_.width, " columns");
   if (form_.count > 1) out += form_.at_once ? ", at once" : ", one by one";
@@ -119,15 +135,16 @@ std::string TriangularSolution::describe() const {
 
 BlasStatus TriangularSolution::call(CublasHandle handle, const Operands& at) const {
   // Its columns are rows here: it sees the transposes of all, so that the triangle stands on the right and is
-  // the other one.
+  // the other one, unless what is read is turned already.
   constexpr BlasSide kSide = BlasSide::kRight;
-  const BlasTriangle triangle = form_.is_lower ? BlasTriangle::kUpper : BlasTriangle::kLower;
+  const bool is_lower = form_.is_lower == (form_.turn != BlasTurn::kNone);
+  const BlasTriangle triangle = is_lower ? BlasTriangle::kLower : BlasTriangle::kUpper;
   const BlasDiagonal diagonal = form_.has_unit_diagonal ? BlasDiagonal::kOnes : BlasDiagonal::kAny;
   const auto rows = static_cast<int>(form_.rows), width = static_cast<int>(form_.width);
   const auto pointer = [](Address a) { return reinterpret_cast<void*>(a.bits()); };
   const SolveCalls calls = solve_calls(*cublas_, form_.compute);
   if (form_.at_once)
-    return calls.each(handle, kSide, triangle, BlasTurn::kNone, diagonal, width, rows, one_of(form_.compute),
+    return calls.each(handle, kSide, triangle, form_.turn, diagonal, width, rows, one_of(form_.compute),
                       pointer(at.addresses), rows,
                       pointer(at.addresses + form_.count * static_cast<int64_t>(sizeof(uint64_t))), width,
                       static_cast<int>(form_.count));
@@ -136,7 +153,7 @@ BlasStatus TriangularSolution::call(CublasHandle handle, const Operands& at) con
   for (int64_t i = 0; i < form_.count && status == BlasStatus::kSuccess; ++i) {
     const int64_t matrix = form_.matrix_of[static_cast<size_t>(i)] * form_.rows * form_.rows,
                   right = i * form_.rows * form_.width;
-    status = calls.one(handle, kSide, triangle, BlasTurn::kNone, diagonal, width, rows, one_of(form_.compute),
+    status = calls.one(handle, kSide, triangle, form_.turn, diagonal, width, rows, one_of(form_.compute),
                        pointer(at.matrices + matrix * bytes), rows, pointer(at.right + right * bytes), width);
   }
   return status;
@@ -210,8 +227,9 @@ std::string Triangles::library() {
                      : str_cat("on the host: ", opened.status().message());
 }
 
-absl::StatusOr<std::unique_ptr<const TriangularSolution>> Triangles::plan(const hlo::Node& node) {
-  std::optional<TriangleForm> form = triangle_form(node);
+absl::StatusOr<std::unique_ptr<const TriangularSolution>> Triangles::plan(const hlo::Node& node,
+                                                                          std::span<const hlo::Value> reads) {
+  std::optional<TriangleForm> form = triangle_form(node, reads);
   if (!form || form->count == 0) return nullptr;
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   if (std::max({form->rows, form->width, form->at_once ? form->count : 0}) > kMost)

@@ -27,13 +27,15 @@ namespace lamina::jit::cuda {
 // `count` systems a x = y, or 0 where there is nothing to compute.
 struct TriangleForm {
   bool is_lower, has_unit_diagonal;
+  BlasTurn turn;             // of what is read, which gives the triangle
   hlo::DType type, compute;  // of elements, and what they are computed in
   int64_t rows, width, count;
   std::vector<int64_t> matrix_of;  // which one each system has
   bool at_once;                    // by one call, which finds the systems' addresses on the device
 };
-// None for a node that is no such solution.
-std::optional<TriangleForm> triangle_form(const hlo::Node& node);
+// None for a node that is no such solution. `reads`: what is read in place of its operands, if anything is
+// (cluster/read_through.h).
+std::optional<TriangleForm> triangle_form(const hlo::Node& node, std::span<const hlo::Value> reads = {});
 
 class TriangularSolution {
  public:
@@ -73,7 +75,8 @@ class Triangles {
   // Of all devices that there are; the driver's version. They stay.
   void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where there is nothing to solve, or in words why there is none.
-  absl::StatusOr<std::unique_ptr<const TriangularSolution>> plan(const hlo::Node& node);
+  absl::StatusOr<std::unique_ptr<const TriangularSolution>> plan(const hlo::Node& node,
+                                                                 std::span<const hlo::Value> reads);
   // What solves, in words.
   std::string library();
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "hlo/linalg/matrix.h"
 #include "tests/jit/cuda_linalg_testing.h"
 
 namespace lamina::testing {
@@ -84,6 +85,39 @@ TEST_CASE("singular matrices have the CPU's factors, others than finite ones NaN
     CHECK(all_nan(x, 12, 24));
     CHECK_FALSE(std::isnan(x[0]));
     CHECK_FALSE(std::isnan(x[24]));
+  }
+}
+
+TEST_CASE("transposes and adjoints are solved from the matrix itself, without a kernel more",
+          "[cuda][cuda_factorizations]") {
+  const CleanStandin clean;
+  for (const DType t : kMatrixTypes) {
+    const LiteralPtr a = any_array(t, {3, 6, 6}), y = any_array(t, {3, 6, 2}, 5);
+    const Type* types[] = {a->type(), y->type()};
+    const auto solved = [&](auto turn) {
+      const ComputationPtr program = *record_region(types, [&](Builder& b, std::span<const Value> x) {
+        return linalg::call(b, "lamina.solve", {{turn(b, x[0]), x[1]}});
+      });
+      CHECK(has(check_near_on_cuda(program, {a, y}, part_type(t) == DType::kF64 ? 1e-11 : 1e-4),
+                "solve by cuSOLVER"));
+      standin()->take_counts();
+      CHECK(run_on_cuda(program, {a, y}).results.size() == 1);
+      return standin()->take_counts().direct_launches;
+    };
+    const int64_t plain = solved([](Builder&, const Value& x) { return x; });
+    CHECK(solved([](Builder& b, const Value& x) { return linalg::transposed(b, x); }) == plain);
+    CHECK(solved([](Builder& b, const Value& x) { return linalg::adjoint(b, x); }) == plain);
+    // The host has a copy that it turns itself.
+    const std::vector<LiteralPtr> many{any_array(t, {65, 6, 6}), any_array(t, {65, 6, 2}, 5)};
+    const Type* of_many[] = {many[0]->type(), many[1]->type()};
+    const ComputationPtr program = *record_region(of_many, [&](Builder& b, std::span<const Value> x) {
+      return linalg::call(b, "lamina.solve", {{linalg::adjoint(b, x[0]), x[1]}});
+    });
+    const auto want = evaluate(*program, many);
+    REQUIRE(want.ok());
+    const std::string steps = check_on_cuda(program, many, *want);
+    CHECK(has(steps, "on the host: no form for it on CUDA, without cuSOLVER: it factors one matrix after"));
+    CHECK_FALSE(has(steps, "loop"));
   }
 }
 

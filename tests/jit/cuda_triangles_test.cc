@@ -81,9 +81,45 @@ TEST_CASE("both sides, transposes and adjoints are the same call", "[cuda][cuda_
           });
           const std::string steps = check_bits(program, {a, y});
           INFO(steps);
+          // On the right the library takes the matrix the other way round.
+          const bool turns = (op == linalg::Transpose::kNo) != left;
+          CHECK(has(steps, " of the transpose by cuBLAS") ==
+                (turns && (op != linalg::Transpose::kAdjoint || t == DType::kF64)));
+          CHECK(has(steps, " of the adjoint by cuBLAS") ==
+                (turns && op == linalg::Transpose::kAdjoint && t == DType::kC64));
           CHECK(has(steps, "by cuBLAS 12.4.2 in f64, 3 of 6 rows and 4 columns, at once"));
           CHECK_FALSE(has(steps, "on the host"));
         }
+}
+
+TEST_CASE("transposes and adjoints of triangles are the library's, and no kernels",
+          "[cuda][cuda_triangles]") {
+  const CleanStandin clean;
+  for (const DType t : {DType::kF64, DType::kC128})
+    for (const Dims& batch : {Dims{}, Dims{3}}) {
+      const auto launches = [&](linalg::Transpose op) {
+        const auto in_batch = [&](Dims dims) {
+          dims.insert(dims.begin(), batch.begin(), batch.end());
+          return dims;
+        };
+        const LiteralPtr a = triangles(t, in_batch({6, 6}), true, false),
+                         y = any_array(t, in_batch({6, 4}), 5);
+        const Type* types[] = {a->type(), y->type()};
+        const ComputationPtr program = *record_region(types, [&](Builder& b, std::span<const Value> x) {
+          return Values{linalg::triangular_solve(b, x[0], x[1], true, true, false, op)};
+        });
+        check_bits(program, {a, y});
+        standin()->take_counts();
+        CHECK(run_on_cuda(program, {a, y}).results.size() == 1);
+        const StandinCounts counts = standin()->take_counts();
+        CHECK(counts.direct_launches == 0);  // in double precision
+        return counts.launches;
+      };
+      const int64_t plain = launches(linalg::Transpose::kNo);
+      CHECK(plain == 1);
+      CHECK(launches(linalg::Transpose::kTranspose) == plain);
+      CHECK(launches(linalg::Transpose::kAdjoint) == plain);
+    }
 }
 
 TEST_CASE("one triangle serves several systems, and several triangles one right side",
@@ -155,6 +191,19 @@ TEST_CASE("without cuBLAS triangular solutions are the host's, and it is said wh
     return library.substr(begin.size());
   };
   CHECK(said("") == "LAMINA_CUBLAS says that there is none");
+  {
+    const ScopedLibrary none = cublas("", 12040);
+    for (const DType t : {DType::kF64, DType::kC64})
+      for (const linalg::Transpose op : {linalg::Transpose::kTranspose, linalg::Transpose::kAdjoint}) {
+        const LiteralPtr lower = triangles(t, {2, 6, 6}, true, false), right = any_array(t, {2, 6, 2}, 5);
+        const Type* types[] = {lower->type(), right->type()};
+        const ComputationPtr program = *record_region(types, [&](Builder& b, std::span<const Value> x) {
+          return Values{linalg::triangular_solve(b, x[0], x[1], true, true, false, op)};
+        });
+        CHECK(
+            has(check_bits(program, {lower, right}), "on the host: no form for it on CUDA, without cuBLAS"));
+      }
+  }
   CHECK(said("libm.so.6") == "libm.so.6 has no cublasGetProperty");
   setenv("LAMINA_STANDIN_CUBLAS", "130002", 1);
   CHECK(said(kCudaStandin) ==
