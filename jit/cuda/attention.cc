@@ -247,15 +247,15 @@ absl::StatusOr<std::shared_ptr<const Attention>> Attentions::plan(const Attentio
   const absl::StatusOr<DnnLibrary::Opened>& opened = library_.opened();
   if (!opened.ok()) return opened.status();
   std::lock_guard lock(mutex_);
-  if (Made known = known_locked(opened->dnn, form)) return known;
-  absl::StatusOr<std::shared_ptr<Attention>> made = described(opened->dnn, form);
+  if (Made known = known_locked(opened->library, form)) return known;
+  absl::StatusOr<std::shared_ptr<Attention>> made = described(opened->library, form);
   if (!made.ok()) return made.status();
   for (const std::unique_ptr<DnnDevice>& device : opened->devices) {
-    if (!device->handle || device->gpu->is_lost()) continue;
+    if (!device->serves()) continue;
     const absl::Status chosen = device->gpu->within([&] {
       std::lock_guard one_call(device->mutex);
       const Attention::Descriptions& d = *(*made)->descriptions_;
-      auto plan = choose_plan(opened->dnn, d.operations(), {device->handle, nullptr}, d.rules());
+      auto plan = choose_plan(opened->library, d.operations(), {device->handle, nullptr}, d.rules());
       if (plan.ok()) (*made)->choices_.push_back({device.get(), *std::move(plan)});
       return plan.status();
     });

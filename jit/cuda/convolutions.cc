@@ -281,11 +281,11 @@ absl::StatusOr<std::unique_ptr<const Convolution>> Convolutions::plan(const Node
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
     absl::Status now;
-    MadePlan made = described(opened->dnn, node, form);
+    MadePlan made = described(opened->library, node, form);
     if (!made.ok()) now = made.status();
     for (size_t d = 0; d < opened->devices.size() && now.ok(); ++d) {
       DnnDevice& device = *opened->devices[d];
-      if (!device.handle || device.gpu->is_lost()) continue;
+      if (!device.serves()) continue;
       now = device.gpu->within([&] { return (*made)->choose(device, node, form); });
       if (device.gpu->is_lost()) now = absl::OkStatus();
     }

@@ -72,46 +72,9 @@ std::string name_of(const Dnn& dnn, DnnEngine& engine) {
 
 }  // namespace
 
-void DnnLibrary::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
-  std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
-  opened_ = nullptr;
-}
-
-absl::StatusOr<DnnLibrary::Opened> DnnLibrary::open_locked() const {
-  absl::StatusOr<Dnn> dnn = load_dnn(driver_version_);
-  if (!dnn.ok()) return dnn.status();
-  Opened out{*std::move(dnn), {}};
-  std::vector<DnnHandle> handles;
-  for (const std::unique_ptr<Gpu>& gpu : gpus_) {
-    DnnHandle handle = nullptr;
-    DnnStatus status = DnnStatus::kSuccess;
-    const absl::Status entered = gpu->within([&] {
-      status = out.dnn.create(&handle);
-      return absl::OkStatus();
-    });
-    if (entered.ok() && status != DnnStatus::kSuccess)
-      return absl::NotFoundError(
-          str_cat(out.dnn.library, " does not start on ", gpu->name(), ": ", out.dnn.words(status)));
-    handles.push_back(handle);
-  }
-  // Their locks stay.
-  for (size_t g = 0; g < handles.size(); ++g)
-    out.devices.push_back(std::make_unique<DnnDevice>(gpus_[g].get(), handles[g]));
-  return out;
-}
-
-const absl::StatusOr<DnnLibrary::Opened>& DnnLibrary::opened() {
-  std::lock_guard lock(mutex_);
-  if (!opened_) opened_ = new absl::StatusOr<Opened>(open_locked());
-  return *opened_;
-}
-
-std::string DnnLibrary::library() {
-  const absl::StatusOr<Opened>& it = opened();
-  return it.ok() ? str_cat(it->dnn.library, ", version ", it->dnn.version_text())
-                 : str_cat("our own kernels: ", it.status().message());
+std::string DnnRow::start(const Dnn& library, Device& device) {
+  const DnnStatus status = library.create(&device.handle);
+  return status == DnnStatus::kSuccess ? "" : library.words(status);
 }
 
 absl::Status find_engine(const Dnn& dnn, std::span<const DnnDescriptor> operations, const DnnTarget& target,

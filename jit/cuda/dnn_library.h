@@ -9,47 +9,40 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/dnn.h"
+#include "jit/cuda/library_owner.h"
 #include "jit/cuda/queue.h"
 
 namespace lamina::jit::cuda {
 
-// Where plans run: a handle of the library, which serves one call at a time.
-struct DnnDevice {
-  Gpu* gpu;
-  DnnHandle handle;
-  hlo::Mutex mutex{hlo::LockRank::kQueues};
+// Where plans run.
+using DnnDevice = LibraryDevice<DnnHandle>;
+
+struct DnnRow {
+  using Library = Dnn;
+  using Device = DnnDevice;
+  static absl::StatusOr<Dnn> load(int driver_version) { return load_dnn(driver_version); }
+  static std::string start(const Dnn& library, Device& device);
+  static constexpr const char* kOtherwise = "our own kernels";
 };
 
-class DnnLibrary {
+class DnnLibrary : public LibraryOwner<DnnRow> {
  public:
-  struct Opened {
-    Dnn dnn;
-    std::vector<std::unique_ptr<DnnDevice>> devices;  // without a handle where one was lost
-  };
+  using LibraryOwner::Opened;
 
-  // Of all devices that there are; the driver's version. They stay.
-  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // At the first call. What it gives stays, also where the library is opened anew, which tests do.
-  const absl::StatusOr<Opened>& opened();
-  // What computes, in words.
-  std::string library();
-
- private:
-  absl::StatusOr<Opened> open_locked() const;
-
-  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
-  std::span<const std::unique_ptr<Gpu>> gpus_;
-  int driver_version_ = 0;
-  const absl::StatusOr<Opened>* opened_ = nullptr;
+  const absl::StatusOr<Opened>& opened() {
+    std::lock_guard lock(mutex_);
+    return opened_locked();
+  }
 };
 
 // What an engine may be. None is that adds in no certain order or rounds operands; unless it may be `fast`,

@@ -80,43 +80,10 @@ absl::Status Factorization::enqueue(CudaQueue& queue, const Operands& at, bool l
   return called;
 }
 
-void Factorizations::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
-  std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
-  opened_ = nullptr;
-}
-
-const absl::StatusOr<Factorizations::Opened>& Factorizations::opened_locked() {
-  if (opened_) return *opened_;
-  const auto open = [&]() -> absl::StatusOr<Opened> {
-    absl::StatusOr<Solver> solver = load_solver(driver_version_);
-    if (!solver.ok()) return solver.status();
-    Opened out{*std::move(solver), {}};
-    for (const std::unique_ptr<Gpu>& gpu : gpus_) {
-      auto device = std::make_unique<Factorization::Device>(gpu.get(), nullptr, nullptr);
-      SolverStatus status = SolverStatus::kSuccess;
-      const absl::Status entered = gpu->within([&] {
-        status = out.solver.create(&device->handle);
-        if (status == SolverStatus::kSuccess) status = out.solver.create_parameters(&device->parameters);
-        return absl::OkStatus();
-      });
-      if (entered.ok() && status != SolverStatus::kSuccess)
-        return absl::NotFoundError(
-            str_cat(out.solver.library, " does not start on ", gpu->name(), ": ", words(status)));
-      out.devices.push_back(std::move(device));
-    }
-    return out;
-  };
-  opened_ = new absl::StatusOr<Opened>(open());
-  return *opened_;
-}
-
-std::string Factorizations::library() {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Opened>& opened = opened_locked();
-  return opened.ok() ? str_cat(opened->solver.library, ", version ", opened->solver.version_text())
-                     : str_cat("on the host: ", opened.status().message());
+std::string SolverRow::start(const Solver& library, Device& device) {
+  SolverStatus status = library.create(&device.handle);
+  if (status == SolverStatus::kSuccess) status = library.create_parameters(&device.parameters);
+  return status == SolverStatus::kSuccess ? "" : words(status);
 }
 
 absl::StatusOr<std::unique_ptr<const Factorization>> Factorizations::plan(const hlo::Node& node) {
@@ -129,13 +96,13 @@ absl::StatusOr<std::unique_ptr<const Factorization>> Factorizations::plan(const 
   const absl::StatusOr<Opened>& opened = opened_locked();
   if (!opened.ok()) return opened.status();
   auto out = std::make_unique<Factorization>();
-  const Solver& solver = opened->solver;
+  const Solver& solver = opened->library;
   out->solver_ = &solver;
   out->form_ = *form;
   const FactorizationRow& row = row_of(form->kind);
   if (!row.ask) return out;
-  for (const std::unique_ptr<Factorization::Device>& device : opened->devices) {
-    if (!device->handle || device->gpu->is_lost()) continue;
+  for (const std::unique_ptr<Device>& device : opened->devices) {
+    if (!device->serves()) continue;
     Factorization::Choice choice{device.get(), {}};
     const absl::Status asked = device->gpu->within([&]() -> absl::Status {
       const SolverStatus status = row.ask({solver, device->handle, device->parameters}, *form, choice.spaces);

@@ -19,12 +19,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "hlo/mutex.h"
 #include "jit/client/client.h"
+#include "jit/cuda/library_owner.h"
 #include "jit/cuda/queue.h"
 #include "jit/cuda/solver_calls.h"
 
 namespace lamina::jit::cuda {
+
+struct SolverDevice : LibraryDevice<SolverHandle> {
+  explicit SolverDevice(Gpu* of) : LibraryDevice{of} {}
+  SolverParameters parameters = nullptr;
+};
 
 class Factorization {
  public:
@@ -43,13 +48,7 @@ class Factorization {
 
  private:
   friend class Factorizations;
-  // Where it runs: a handle of the library, which serves one call at a time.
-  struct Device {
-    Gpu* gpu;
-    SolverHandle handle;
-    SolverParameters parameters;
-    hlo::Mutex mutex{hlo::LockRank::kQueues};
-  };
+  using Device = SolverDevice;
   struct Choice {
     Device* device;  // stays
     SolverSpaces spaces;
@@ -64,27 +63,18 @@ class Factorization {
   std::vector<Choice> choices_;
 };
 
-class Factorizations {
+struct SolverRow {
+  using Library = Solver;
+  using Device = SolverDevice;
+  static absl::StatusOr<Solver> load(int driver_version) { return load_solver(driver_version); }
+  static std::string start(const Solver& library, Device& device);
+  static constexpr const char* kOtherwise = "on the host";
+};
+
+class Factorizations : public LibraryOwner<SolverRow> {
  public:
-  // Of all devices that there are; the driver's version. They stay.
-  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where there is nothing to factor, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const Factorization>> plan(const hlo::Node& node);
-  // What factors, in words.
-  std::string library();
-
- private:
-  struct Opened {
-    Solver solver;
-    std::vector<std::unique_ptr<Factorization::Device>> devices;  // without a handle where one was lost
-  };
-  const absl::StatusOr<Opened>& opened_locked();
-
-  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
-  std::span<const std::unique_ptr<Gpu>> gpus_;
-  int driver_version_ = 0;
-  // Factorizations point into it: it is made anew for tests only, and the old one stays.
-  const absl::StatusOr<Opened>* opened_ = nullptr;
 };
 
 }  // namespace lamina::jit::cuda

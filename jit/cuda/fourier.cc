@@ -213,28 +213,14 @@ absl::Status Transform::enqueue(CudaQueue& queue, const Operands& at) const {
 }
 
 void Fourier::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
+  LibraryOwner::serve(gpus, driver_version);
   std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
   plans_.clear();
-  opened_ = nullptr;
-}
-
-const absl::StatusOr<Fft>& Fourier::opened_locked() {
-  if (!opened_) opened_ = new absl::StatusOr<Fft>(load_fft(driver_version_));
-  return *opened_;
 }
 
 bool Fourier::is_there() {
   std::lock_guard lock(mutex_);
   return opened_locked().ok();
-}
-
-std::string Fourier::library() {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Fft>& opened = opened_locked();
-  return opened.ok() ? str_cat(opened->library, ", version ", opened->version_text())
-                     : str_cat("on the host: ", opened.status().message());
 }
 
 size_t Fourier::plans() {
@@ -264,13 +250,14 @@ absl::StatusOr<std::unique_ptr<const Transform>> Fourier::plan(const hlo::Node& 
   std::optional<TransformForm> form = transform_form(node);
   if (!form || form->lines == 0) return nullptr;
   std::lock_guard lock(mutex_);
-  const absl::StatusOr<Fft>& opened = opened_locked();
+  const absl::StatusOr<Opened>& opened = opened_locked();
   if (!opened.ok()) return opened.status();
   auto out = std::make_unique<Transform>();
-  out->fft_ = &*opened;
-  for (const std::unique_ptr<Gpu>& gpu : gpus_) {
+  out->fft_ = &opened->library;
+  for (const std::unique_ptr<Device>& device : opened->devices) {
+    Gpu* const gpu = device->gpu;
     if (gpu->is_lost()) continue;
-    absl::StatusOr<std::shared_ptr<Transform::Plan>> plan = plan_for(*opened, *gpu, *form);
+    absl::StatusOr<std::shared_ptr<Transform::Plan>> plan = plan_for(opened->library, *gpu, *form);
     if (plan.ok())
       out->plans_.push_back(*std::move(plan));
     else if (!gpu->is_lost())

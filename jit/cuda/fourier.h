@@ -20,9 +20,9 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
-#include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/fft.h"
+#include "jit/cuda/library_owner.h"
 #include "jit/cuda/queue.h"
 
 namespace lamina::jit::cuda {
@@ -72,29 +72,31 @@ class Transform {
   std::vector<std::shared_ptr<Plan>> plans_;  // of devices
 };
 
-class Fourier {
+// Its plans take the place of handles.
+struct FftRow {
+  using Library = Fft;
+  struct Device {
+    Gpu* gpu;
+  };
+  static absl::StatusOr<Fft> load(int driver_version) { return load_fft(driver_version); }
+  static std::string start(const Fft&, Device&) { return ""; }
+  static constexpr const char* kOtherwise = "on the host";
+};
+
+class Fourier : public LibraryOwner<FftRow> {
  public:
-  // Of all devices that there are; the driver's version. They stay.
   void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where there is nothing to transform, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const Transform>> plan(const hlo::Node& node);
   bool is_there();
-  // What transforms, in words.
-  std::string library();
   // That are alive, of all devices.
   size_t plans();
 
  private:
   absl::StatusOr<std::shared_ptr<Transform::Plan>> plan_for(const Fft& fft, Gpu& gpu,
                                                             const TransformForm& form);
-  const absl::StatusOr<Fft>& opened_locked();
 
-  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
-  std::span<const std::unique_ptr<Gpu>> gpus_;
-  int driver_version_ = 0;
   std::vector<std::weak_ptr<Transform::Plan>> plans_;
-  // Transforms point into it: it is made anew for tests only, and the old one stays.
-  const absl::StatusOr<Fft>* opened_ = nullptr;
 };
 
 }  // namespace lamina::jit::cuda

@@ -412,47 +412,14 @@ BlasStatus Product::multiply(const Choice& choice, const Operands& at, StreamHan
   return status;
 }
 
-void Products::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
-  std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
-  opened_ = nullptr;
+std::string BlasRow::start(const Blas& library, Device& device) {
+  const BlasStatus status = library.create(&device.handle);
+  return status == BlasStatus::kSuccess ? "" : library.words(status);
 }
 
 double Products::set_least_work(double least) {
   std::lock_guard lock(mutex_);
   return std::exchange(least_work_, least);
-}
-
-const absl::StatusOr<Products::Opened>& Products::opened_locked() {
-  if (opened_) return *opened_;
-  const auto open = [&]() -> absl::StatusOr<Opened> {
-    absl::StatusOr<Blas> blas = load_blas(driver_version_);
-    if (!blas.ok()) return blas.status();
-    Opened out{*std::move(blas), {}};
-    for (const std::unique_ptr<Gpu>& gpu : gpus_) {
-      BlasHandle handle = nullptr;
-      BlasStatus status = BlasStatus::kSuccess;
-      const absl::Status entered = gpu->within([&] {
-        status = out.blas.create(&handle);
-        return absl::OkStatus();
-      });
-      if (entered.ok() && status != BlasStatus::kSuccess)
-        return absl::NotFoundError(
-            str_cat(out.blas.library, " does not start on ", gpu->name(), ": ", out.blas.words(status)));
-      out.handles.push_back(handle);
-    }
-    return out;
-  };
-  opened_ = new absl::StatusOr<Opened>(open());
-  return *opened_;
-}
-
-std::string Products::library() {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Opened>& opened = opened_locked();
-  return opened.ok() ? str_cat(opened->blas.library, ", version ", opened->blas.version_text())
-                     : str_cat("our own kernels: ", opened.status().message());
 }
 
 absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot,
@@ -522,7 +489,7 @@ absl::StatusOr<std::unique_ptr<Product>> Products::plan_locked(const Node& dot, 
 
   const absl::StatusOr<Opened>& opened = opened_locked();
   if (!opened.ok()) return opened.status();
-  const Blas& blas = opened->blas;
+  const Blas& blas = opened->library;
   const bool is_fast = dot.numerics() == hlo::Numerics::kFast;
   const ComputeType compute = is_fast ? types->fast : types->same;
   auto product = std::make_unique<Product>();
@@ -546,10 +513,10 @@ absl::StatusOr<std::unique_ptr<Product>> Products::plan_locked(const Node& dot, 
     return absl::UnimplementedError(str_cat("it refuses to describe the product: ", blas.words(status)));
   product->descriptions_ = made;
   const bool times = is_tuning();
-  for (size_t g = 0; g < gpus_.size(); ++g) {
-    const BlasHandle handle = opened->handles[g];
-    if (!handle || gpus_[g]->is_lost()) continue;
-    Gpu& gpu = *gpus_[g];
+  for (const std::unique_ptr<Device>& device : opened->devices) {
+    if (!device->serves()) continue;
+    const BlasHandle handle = device->handle;
+    Gpu& gpu = *device->gpu;
     const absl::Status chosen = gpu.within([&] {
       const absl::StatusOr<std::vector<FoundAlgorithm>> found = made->serving(handle, times ? kMostTimed : 1);
       if (!found.ok()) return found.status();

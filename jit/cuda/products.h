@@ -25,10 +25,10 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
-#include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/array_copies.h"
 #include "jit/cuda/blas.h"
+#include "jit/cuda/library_owner.h"
 #include "jit/cuda/queue.h"
 
 namespace lamina::jit::cuda {
@@ -71,38 +71,32 @@ class Product {
   std::string words_;  // the type that it is added in, and why not another
 };
 
-class Products {
+struct BlasRow {
+  using Library = Blas;
+  using Device = LibraryDevice<BlasHandle>;
+  static absl::StatusOr<Blas> load(int driver_version) { return load_blas(driver_version); }
+  static std::string start(const Blas& library, Device& device);
+  static constexpr const char* kOtherwise = "our own kernels";
+};
+
+class Products : public LibraryOwner<BlasRow> {
  public:
-  // Of all devices that there are; the driver's version. They stay.
-  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Of the node's operands, or what is read in place of them (cluster/read_through.h). Null where our own
   // kernels are the better choice, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const Product>> plan(const hlo::Node& dot,
                                                       std::span<const hlo::Value> reads = {},
                                                       Epilogue epilogue = Epilogue::kNone);
-  // What multiplies, in words.
-  std::string library();
   // Products of fewer multiplications are small. Gives what that was.
   double set_least_work(double least);
   static constexpr double kLeastWork = 1 << 20;
 
  private:
   using ReadTypes = std::array<hlo::DType, 2>;
-  struct Opened {
-    Blas blas;
-    std::vector<BlasHandle> handles;  // by device; null where it was lost
-  };
-  const absl::StatusOr<Opened>& opened_locked();
   // By factors of this type, of operands that `read` says.
   absl::StatusOr<std::unique_ptr<Product>> plan_locked(const hlo::Node& dot, ReadTypes read,
                                                        ReadTypes factors, Epilogue epilogue);
 
-  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
-  std::span<const std::unique_ptr<Gpu>> gpus_;
-  int driver_version_ = 0;
   double least_work_ = kLeastWork;
-  // Products point into it: it is made anew for tests only, and the old one stays.
-  const absl::StatusOr<Opened>* opened_ = nullptr;
 };
 
 }  // namespace lamina::jit::cuda

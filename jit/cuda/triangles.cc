@@ -189,42 +189,9 @@ absl::Status TriangularSolution::enqueue(CudaQueue& queue, const Operands& at) c
   });
 }
 
-void Triangles::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
-  std::lock_guard lock(mutex_);
-  gpus_ = gpus;
-  driver_version_ = driver_version;
-  opened_ = nullptr;
-}
-
-const absl::StatusOr<Triangles::Opened>& Triangles::opened_locked() {
-  if (opened_) return *opened_;
-  const auto open = [&]() -> absl::StatusOr<Opened> {
-    absl::StatusOr<Cublas> cublas = load_cublas(driver_version_);
-    if (!cublas.ok()) return cublas.status();
-    Opened out{*std::move(cublas), {}};
-    for (const std::unique_ptr<Gpu>& gpu : gpus_) {
-      auto device = std::make_unique<TriangularSolution::Device>(gpu.get(), nullptr);
-      BlasStatus status = BlasStatus::kSuccess;
-      const absl::Status entered = gpu->within([&] {
-        status = out.cublas.create(&device->handle);
-        return absl::OkStatus();
-      });
-      if (entered.ok() && status != BlasStatus::kSuccess)
-        return absl::NotFoundError(
-            str_cat(out.cublas.library, " does not start on ", gpu->name(), ": ", out.cublas.words(status)));
-      out.devices.push_back(std::move(device));
-    }
-    return out;
-  };
-  opened_ = new absl::StatusOr<Opened>(open());
-  return *opened_;
-}
-
-std::string Triangles::library() {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Opened>& opened = opened_locked();
-  return opened.ok() ? str_cat(opened->cublas.library, ", version ", opened->cublas.version_text())
-                     : str_cat("on the host: ", opened.status().message());
+std::string CublasRow::start(const Cublas& library, Device& device) {
+  const BlasStatus status = library.create(&device.handle);
+  return status == BlasStatus::kSuccess ? "" : library.words(status);
 }
 
 absl::StatusOr<std::unique_ptr<const TriangularSolution>> Triangles::plan(const hlo::Node& node,
@@ -238,9 +205,9 @@ absl::StatusOr<std::unique_ptr<const TriangularSolution>> Triangles::plan(const 
   const absl::StatusOr<Opened>& opened = opened_locked();
   if (!opened.ok()) return opened.status();
   auto out = std::make_unique<TriangularSolution>();
-  out->cublas_ = &opened->cublas;
-  for (const std::unique_ptr<TriangularSolution::Device>& device : opened->devices)
-    if (device->handle && !device->gpu->is_lost()) out->devices_.push_back(device.get());
+  out->cublas_ = &opened->library;
+  for (const std::unique_ptr<Device>& device : opened->devices)
+    if (device->serves()) out->devices_.push_back(device.get());
   out->form_ = *std::move(form);
   return out;
 }

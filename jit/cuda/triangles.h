@@ -17,9 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
-#include "hlo/mutex.h"
 #include "jit/client/client.h"
 #include "jit/cuda/cublas.h"
+#include "jit/cuda/library_owner.h"
 #include "jit/cuda/queue.h"
 
 namespace lamina::jit::cuda {
@@ -57,12 +57,7 @@ class TriangularSolution {
 
  private:
   friend class Triangles;
-  // Where it runs: a handle of the library, which serves one call at a time.
-  struct Device {
-    Gpu* gpu;
-    CublasHandle handle;
-    hlo::Mutex mutex{hlo::LockRank::kQueues};
-  };
+  using Device = LibraryDevice<CublasHandle>;
   BlasStatus call(CublasHandle handle, const Operands& at) const;
 
   const Cublas* cublas_ = nullptr;  // stays
@@ -70,28 +65,19 @@ class TriangularSolution {
   std::vector<Device*> devices_;  // stay
 };
 
-class Triangles {
+struct CublasRow {
+  using Library = Cublas;
+  using Device = LibraryDevice<CublasHandle>;
+  static absl::StatusOr<Cublas> load(int driver_version) { return load_cublas(driver_version); }
+  static std::string start(const Cublas& library, Device& device);
+  static constexpr const char* kOtherwise = "on the host";
+};
+
+class Triangles : public LibraryOwner<CublasRow> {
  public:
-  // Of all devices that there are; the driver's version. They stay.
-  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
   // Null where there is nothing to solve, or in words why there is none.
   absl::StatusOr<std::unique_ptr<const TriangularSolution>> plan(const hlo::Node& node,
                                                                  std::span<const hlo::Value> reads);
-  // What solves, in words.
-  std::string library();
-
- private:
-  struct Opened {
-    Cublas cublas;
-    std::vector<std::unique_ptr<TriangularSolution::Device>> devices;  // without a handle where one was lost
-  };
-  const absl::StatusOr<Opened>& opened_locked();
-
-  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
-  std::span<const std::unique_ptr<Gpu>> gpus_;
-  int driver_version_ = 0;
-  // Solutions point into it: it is made anew for tests only, and the old one stays.
-  const absl::StatusOr<Opened>* opened_ = nullptr;
 };
 
 }  // namespace lamina::jit::cuda
