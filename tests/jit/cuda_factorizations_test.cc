@@ -204,16 +204,7 @@ TEST_CASE("planted: what cuSOLVER refuses", "[cuda][cuda_factorizations][planted
   const auto solver = load_solver(12040);
   REQUIRE(solver.ok());
   auto& stream = static_cast<CudaStream&>(cuda_device().stream());
-  const auto within = [&](auto work) {
-    SolverStatus status = SolverStatus::kSuccess;
-    REQUIRE(stream
-                .call([&](StreamHandle on) {
-                  status = work(on);
-                  return absl::OkStatus();
-                })
-                .ok());
-    return status;
-  };
+  const auto within = [&](auto work) { return answer_on(stream, work); };
   SolverHandle handle = nullptr;
   SolverParameters parameters = nullptr;
   CHECK(solver->create(&handle) == SolverStatus::kNotInitialized);  // no context is current

@@ -444,16 +444,7 @@ TEST_CASE("planted: what cuFFT refuses", "[cuda][cuda_fourier][planted]") {
   const auto fft = load_fft(12040);
   REQUIRE(fft.ok());
   auto& stream = static_cast<CudaStream&>(cuda_device().stream());
-  const auto within = [&](auto work) {
-    FftStatus status = FftStatus::kSuccess;
-    REQUIRE(stream
-                .call([&](StreamHandle handle) {
-                  status = work(handle);
-                  return absl::OkStatus();
-                })
-                .ok());
-    return status;
-  };
+  const auto within = [&](auto work) { return answer_on(stream, work); };
   struct Layout {
     FftType type = FftType::kC64ToC64;
     long long length = 6, count = 4, step = 1, distance = 6, to_distance = 6;

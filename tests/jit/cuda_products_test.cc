@@ -377,16 +377,7 @@ TEST_CASE("planted: what cublasLt refuses", "[cuda][cuda_products][planted]") {
   const auto blas = load_blas(12040);
   REQUIRE(blas.ok());
   auto& stream = static_cast<CudaStream&>(cuda_device().stream());
-  const auto within = [&](auto work) {
-    BlasStatus status = BlasStatus::kSuccess;
-    REQUIRE(stream
-                .call([&](StreamHandle handle) {
-                  status = work(handle);
-                  return absl::OkStatus();
-                })
-                .ok());
-    return status;
-  };
+  const auto within = [&](auto work) { return answer_on(stream, work); };
   // d = a * b of 8 x 64 and 64 x 8.
   ProductHandle product = nullptr;
   MatrixHandle a = nullptr, b = nullptr, d = nullptr, narrow = nullptr, other = nullptr, wide = nullptr;

@@ -243,16 +243,7 @@ TEST_CASE("planted: what cuBLAS refuses", "[cuda][cuda_triangles][planted]") {
   const auto cublas = load_cublas(12040);
   REQUIRE(cublas.ok());
   auto& stream = static_cast<CudaStream&>(cuda_device().stream());
-  const auto within = [&](auto work) {
-    BlasStatus status = BlasStatus::kSuccess;
-    REQUIRE(stream
-                .call([&](StreamHandle on) {
-                  status = work(on);
-                  return absl::OkStatus();
-                })
-                .ok());
-    return status;
-  };
+  const auto within = [&](auto work) { return answer_on(stream, work); };
   CublasHandle handle = nullptr;
   CHECK(cublas->create(&handle) == BlasStatus::kNotInitialized);  // no context is current
   REQUIRE(within([&](StreamHandle) { return cublas->create(&handle); }) == BlasStatus::kSuccess);

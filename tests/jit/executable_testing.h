@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "hlo/evaluator.h"
 #include "hlo/isa.h"
 #include "hlo/narrow.h"
 #include "jit/cpu/client.h"
+#include "jit/cuda/stream.h"
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
@@ -110,6 +112,19 @@ inline std::string check_on_cuda(const ComputationPtr& program, std::span<const 
   }
   if (standin()) CHECK(standin_violations() == std::vector<std::string>());
   return (*exe)->describe();
+}
+
+// What a library answers that is called with a stream, in the context of its device.
+template <typename Work>
+auto answer_on(jit::cuda::CudaStream& stream, Work work) {
+  std::invoke_result_t<Work, jit::cuda::StreamHandle> answer{};
+  REQUIRE(stream
+              .call([&](jit::cuda::StreamHandle on) {
+                answer = work(on);
+                return absl::OkStatus();
+              })
+              .ok());
+  return answer;
 }
 
 // On both tiers; on the interpreting one alone where there is no machine code. And on the fake device and
