@@ -189,6 +189,45 @@ def test_large_products_are_calls_of_cublaslt(cuda_standin):
     run(PRODUCTS, LAMINA_CUDA_DRIVER=cuda_standin)
 
 
+BYTES = """
+    import os
+    import lamina as lm
+    import lamina.numpy as lnp
+    import numpy as np
+
+    def newest_steps():
+        return lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-128, 128, size=(128, 128)).astype("i1") for _ in range(2))
+    product = lm.jit(lambda x, w: lnp.matmul(x, w, preferred_element_type="int32"))
+    found = np.asarray(product(lm.device_put(x, "cuda:0"), lm.device_put(w, "cuda:0")))
+    assert (found == x.astype("i4") @ w.astype("i4")).all()
+    assert "dot by cublasLt" in newest_steps() and "s8[128,128] s8[128,128]" in newest_steps()
+
+    # Floats of one byte are multiplied as they are from compute capability 8.9 on.
+    a, b = (lm.device_put(lnp.asarray(rng.normal(size=(128, 128))).astype("float8_e4m3fn"), "cuda:0") for _ in range(2))
+
+    @lm.jit
+    def fast(x, w):
+        with lm.numerics("fast"):
+            return lnp.matmul(x, w.T, preferred_element_type="float32")
+
+    found, steps = np.asarray(fast(a, b)), newest_steps()
+    want = np.asarray(a.astype("float32")) @ np.asarray(b.astype("float32")).T
+    assert np.abs(found - want).max() < 1e-3
+    is_new = os.environ["LAMINA_STANDIN_CAPABILITY"] == "90"
+    assert "dot by cublasLt" in steps, steps
+    assert ("f8e4m3fn[128,128] f8e4m3fn[128,128]" in steps) == is_new, steps
+"""
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("capability", ["80", "90"])
+def test_products_of_bytes_are_calls_of_cublaslt(cuda_standin, capability):
+    run(BYTES, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_CAPABILITY=capability)
+
+
 GRAPHS = """
     import lamina as lm
     import lamina.numpy as lnp
