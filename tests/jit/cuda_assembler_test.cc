@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "hlo/builder.h"
@@ -124,6 +125,32 @@ TEST_CASE("machine code is kept on disk, and found without generating anything",
   CHECK(kernels.stats().assembled == second.assembled + 2);
   kernels.set_cache_directory("");
   fs::remove_all(folder);
+}
+
+TEST_CASE("ten fused operations are code within milliseconds, from the graph on", "[cuda]") {
+  const ScopedAssembler real(nullptr);
+  const auto assembler = jit::cuda::Assembler::open(99000);
+  if (!assembler.ok()) return;
+  jit::cuda::CudaKernels& kernels = cuda_client().kernels();
+  kernels.set_library(kCodeGenerator);
+  // Of the second program: the first one opens the libraries.
+  std::clock_t took = 0;
+  for (const double factor : {2.0, 3.0}) {
+    const std::clock_t begin = std::clock();
+    Builder b;
+    const Value x = make_parameter(*array_type(DType::kF32, Dims{4096, 4096}));
+    Value y = b.multiply(x, b.full_like(x, factor));
+    for (int i = 0; i < 4; ++i) y = b.multiply(b.add(y, x), y);
+    y = b.subtract(y, x);
+    const auto executable = *jit::Executable::compile(cuda_device(), *Computation::make({{x}}, {{y}}));
+    REQUIRE(executable->steps().size() == 1);
+    const auto ptx = kernels.ptx(*executable->steps()[0]->kernels()[0]);
+    REQUIRE(ptx.ok());
+    REQUIRE(assembler->assemble(*ptx, 90).ok());
+    took = std::clock() - begin;
+  }
+  // 15 ms on a usual machine; ten times as long is a mistake anywhere.
+  CHECK(1000.0 * static_cast<double>(took) / CLOCKS_PER_SEC < 150);
 }
 
 TEST_CASE("the machine's nvJitLink, if there is one, makes code for every chip", "[cuda]") {
