@@ -44,8 +44,8 @@ using Seed = uint64_t;
 
 class StandIn {
  public:
-  // Of the kernel's entries; `change` (may be null) is applied to the IR first: to plant mistakes. The code is
-  // what a chip of that name gets, else the least one.
+  // Of the kernel's entries; `change` (may be null) is applied to the IR first: to plant mistakes. The code
+  // is what a chip of that name gets, else the least one.
   static absl::StatusOr<std::unique_ptr<StandIn>> make(const jit::LoopKernel& kernel,
                                                        const jit::GridSchedule& schedule,
                                                        void (*change)(llvm::Module&) = nullptr,
