@@ -306,8 +306,8 @@ absl::StatusOr<std::string> Convolutions::chosen_for(const Dnn& dnn, std::string
   absl::Status why;
   for (const ConvolutionForm& form : *forms) {
     MadePlan made = described(dnn, node, form);
-    absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans = made.status();
-    if (made.ok()) plans = (*made)->descriptions_->serving({nullptr, &device}, 1);
+    const absl::StatusOr<std::vector<std::shared_ptr<const DnnPlan>>> plans =
+        made.ok() ? (*made)->descriptions_->serving({nullptr, &device}, 1) : made.status();
     if (plans.ok()) {
       (*made)->choices_.push_back({nullptr, plans->front()});
       return (*made)->describe();
