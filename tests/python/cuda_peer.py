@@ -32,6 +32,8 @@ def enter(device: int = 0) -> None:
 
 
 class _Control(ctypes.Structure):
+    """The members of StandinControl (tests/jit/cuda_standin/control.h) in their order, as far as they are used."""
+
     _Add = ctypes.CFUNCTYPE(None, Handle, ctypes.c_char_p)
     _fields_ = [
         ("set_seed", ctypes.CFUNCTYPE(None, ctypes.c_uint64)),
@@ -40,6 +42,7 @@ class _Control(ctypes.Structure):
         ("fault", ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int)),
         ("add_kernel", Handle),
         ("set_runner", Handle),
+        ("set_time", Handle),
         ("drain", ctypes.CFUNCTYPE(None)),
         ("take_violations", ctypes.CFUNCTYPE(None, Handle, _Add)),
     ]
