@@ -615,7 +615,6 @@ void add_inspection(py::module_& m) {
         d["switched_runs"] = k.switched_runs;
         d["graphs"] = k.graphs;
         d["graph_runs"] = k.graph_runs;
-        d["loop_runs"] = k.loop_runs;
         d["graphs_refused"] = k.graphs_refused;
         d["flushes"] = y.flushes;
         d["automatic_flushes"] = y.automatic_flushes;

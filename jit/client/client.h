@@ -54,8 +54,8 @@ class Stream {
 
   // Enqueues a copy of bytes that do not overlap.
   virtual absl::Status copy(Address to, Address from, int64_t bytes) = 0;
-  // Waits for what was enqueued, as `wait` does, then reads.
-  virtual absl::Status read(Address from, int64_t bytes, void* to, StepWatcher* watcher) = 0;
+  // Waits for what was enqueued, then reads.
+  virtual absl::Status read(Address from, int64_t bytes, void* to) = 0;
   // Reads what is to be written before it returns.
   virtual absl::Status write(Address to, const void* from, int64_t bytes) = 0;
 

@@ -16,9 +16,8 @@ struct KernelStats {
   int64_t switched_runs = 0;  // of these: to machine code in their midst
   int64_t compiled_runs = 0;
   // Kernels and calls of libraries that a device keeps, to start them as one: how many such graphs were made,
-  // how often one ran, which of these runs were loops, each turn of which the device starts (their kernels do
-  // not count, since nobody knows how often they run), and how many could not be made or did not start.
-  int64_t graphs = 0, graph_runs = 0, loop_runs = 0, graphs_refused = 0;
+  // how often one ran, and how many could not be made or did not start.
+  int64_t graphs = 0, graph_runs = 0, graphs_refused = 0;
   int64_t code_bytes = 0;
   int64_t bytes = 0;  // of memory that those kept take, about
   double compile_ms = 0;
@@ -34,7 +33,6 @@ struct KernelStats {
     compiled_runs += o.compiled_runs;
     graphs += o.graphs;
     graph_runs += o.graph_runs;
-    loop_runs += o.loop_runs;
     graphs_refused += o.graphs_refused;
     code_bytes += o.code_bytes;
     bytes += o.bytes;

@@ -53,9 +53,9 @@ class InlineStream final : public Stream {
   }
   absl::Status takes(Point written) override { return after(written); }
   absl::Status copy(Address to, Address from, int64_t bytes) override {
-    return read(from, bytes, pointer(to), nullptr);
+    return read(from, bytes, pointer(to));
   }
-  absl::Status read(Address from, int64_t bytes, void* to, StepWatcher*) override {
+  absl::Status read(Address from, int64_t bytes, void* to) override {
     if (bytes > 0) std::memcpy(to, pointer(from), static_cast<size_t>(bytes));
     return absl::OkStatus();
   }

@@ -41,7 +41,6 @@ KernelStats CudaClient::kernel_stats() const {
           .compiled_runs = stats.runs,
           .graphs = stats.graphs,
           .graph_runs = stats.graph_runs,
-          .loop_runs = stats.loop_runs,
           .graphs_refused = stats.graphs_refused};
 }
 

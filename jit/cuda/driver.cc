@@ -43,9 +43,6 @@ absl::StatusOr<Driver> load_driver() {
 #define LAMINA_CUDA_GRAPH_CALL(member, symbol, parameters)                           \
   driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(handle, #symbol)); \
   driver.has_graphs = driver.has_graphs && driver.member;
-#define LAMINA_CUDA_LOOP_CALL(member, symbol, parameters)                            \
-  driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(handle, #symbol)); \
-  driver.has_loops = driver.has_loops && driver.member;
 #include "jit/cuda/driver.def"
 #undef LAMINA_CUDA_CALL
   const std::string it = str_cat("the NVIDIA driver ", driver.library);
@@ -62,7 +59,6 @@ absl::StatusOr<Driver> load_driver() {
   if (driver.driver_version(&driver.version) != Result::kSuccess || driver.version < kLeastDriverVersion)
     return absl::NotFoundError(
         str_cat(it, " supports CUDA ", version_text(driver.version), ", which is older than ", least));
-  driver.has_loops = driver.has_graphs && driver.has_loops && driver.version >= kLeastLoopVersion;
   return driver;
 }
 

@@ -26,7 +26,6 @@ using FunctionHandle = struct OpaqueFunction*;
 using GraphHandle = struct OpaqueGraph*;
 using NodeHandle = struct OpaqueNode*;
 using StartableHandle = struct OpaqueStartable*;
-using ConditionHandle = unsigned long long;
 
 enum class Result : int {
   kSuccess = 0,
@@ -109,34 +108,6 @@ struct LaunchNode {
   ContextHandle context = nullptr;
 };
 
-// A copy in a graph, of `bytes` in one row.
-struct CopyNode {
-  struct Side {
-    size_t x = 0, y = 0, z = 0, level = 0;
-    int memory = kMemoryOfDevice;
-    void* host = nullptr;
-    DevicePointer device = 0;
-    void *array = nullptr, *reserved = nullptr;
-    size_t pitch = 0, height = 0;
-  };
-  Side from, to;
-  size_t bytes = 0, height = 1, depth = 1;
-};
-
-// A loop in a graph, which has a graph inside for each turn; the driver makes that and says where it is.
-struct LoopNode {
-  int type = kConditional;
-  int reserved0[3] = {};
-  ConditionHandle condition = 0;
-  int kind = kWhile;
-  unsigned size = 1;
-  GraphHandle* turn = nullptr;
-  ContextHandle context = nullptr;
-  long long of_other_types[25] = {};
-  long long reserved = 0;
-  static constexpr int kConditional = 13, kWhile = 1;
-};
-
 // What threads may do while a stream is captured; relaxed: all that they otherwise may.
 enum class CaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
@@ -154,7 +125,6 @@ struct Driver {
   std::string library;  // that it was loaded from
   int version = 0;      // of CUDA that it supports: 1000 * major + 10 * minor
   bool has_graphs = true;
-  bool has_loops = true;  // in graphs
 
   // "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
   std::string words(Result result) const;
@@ -162,8 +132,6 @@ struct Driver {
 
 // The version that PTX 7.8, which kernels are written in, came with.
 inline constexpr int kLeastDriverVersion = 11080;
-// That with loops in graphs.
-inline constexpr int kLeastLoopVersion = 12040;
 
 // The driver that $LAMINA_CUDA_DRIVER names, else libcuda.so.1 where the loader finds it. It stays loaded.
 // NotFound, in words, where there is no driver, it does not work, is too old, or has no device.

@@ -7,19 +7,7 @@ namespace lamina::jit::cuda {
 Graph::~Graph() {
   const Driver& driver = gpu_.driver();
   if (made_) gpu_.call("letting go of a graph", driver.destroy_startable, made_).IgnoreError();
-  if (!levels_.empty())
-    gpu_.call("letting go of a graph", driver.destroy_graph, levels_.front().graph).IgnoreError();
-}
-
-absl::StatusOr<std::span<const NodeHandle>> Graph::before_next() {
-  if (levels_.empty()) {
-    GraphHandle graph = nullptr;
-    if (absl::Status s = gpu_.call("making a graph", gpu_.driver().create_graph, &graph, 0U); !s.ok())
-      return s;
-    levels_.push_back({graph});
-  }
-  const NodeHandle& last = levels_.back().last;
-  return std::span(&last, last ? 1 : 0);
+  if (graph_) gpu_.call("letting go of a graph", driver.destroy_graph, graph_).IgnoreError();
 }
 
 template <typename Add, typename Change>
@@ -29,11 +17,12 @@ absl::Status Graph::put(bool is_call, Add add, Change change) {
       return absl::InternalError("a step does not put the same on a graph as before");
     return change(nodes_[next_++].handle);
   }
-  const absl::StatusOr<std::span<const NodeHandle>> before = before_next();
-  if (!before.ok()) return before.status();
+  if (!graph_)
+    if (absl::Status s = gpu_.call("making a graph", gpu_.driver().create_graph, &graph_, 0U); !s.ok())
+      return s;
   NodeHandle node = nullptr;
-  if (absl::Status s = add(&node, before->data(), before->size()); !s.ok()) return s;
-  levels_.back().last = node;
+  const NodeHandle* const before = nodes_.empty() ? nullptr : &nodes_.back().handle;
+  if (absl::Status s = add(&node, before, before ? size_t{1} : size_t{0}); !s.ok()) return s;
   nodes_.push_back({node, is_call});
   return absl::OkStatus();
 }
@@ -49,8 +38,7 @@ absl::Status Graph::launch(FunctionHandle function, unsigned blocks, unsigned th
   return put(
       false,
       [&](NodeHandle* node, const NodeHandle* before, size_t count) {
-        return gpu_.call("keeping a kernel", gpu_.driver().add_launch, node, levels_.back().graph, before,
-                         count, it);
+        return gpu_.call("keeping a kernel", gpu_.driver().add_launch, node, graph_, before, count, it);
       },
       [&](NodeHandle node) {
         return gpu_.call("changing a graph", gpu_.driver().change_launch, made_, node, it);
@@ -67,8 +55,7 @@ absl::Status Graph::call(absl::FunctionRef<absl::Status(StreamHandle)> work) {
   return put(
       true,
       [&](NodeHandle* node, const NodeHandle* before, size_t count) {
-        return gpu_.call("keeping a call", gpu_.driver().add_graph, node, levels_.back().graph, before, count,
-                         inner);
+        return gpu_.call("keeping a call", gpu_.driver().add_graph, node, graph_, before, count, inner);
       },
       [&](NodeHandle node) {
         return gpu_.call("changing a graph", gpu_.driver().change_graph, made_, node, inner);
@@ -93,54 +80,8 @@ absl::Status Graph::capture(absl::FunctionRef<absl::Status(StreamHandle)> work, 
   return status;
 }
 
-absl::Status Graph::copy(Address to, Address from, int64_t bytes) {
-  if (bytes == 0) return absl::OkStatus();
-  CopyNode copy;
-  copy.from.device = from.bits();
-  copy.to.device = to.bits();
-  copy.bytes = static_cast<size_t>(bytes);
-  const absl::StatusOr<std::span<const NodeHandle>> before = before_next();
-  if (!before.ok()) return before.status();
-  NodeHandle node = nullptr;
-  const absl::Status status =
-      gpu_.call("keeping a copy", gpu_.driver().add_copy, &node, levels_.back().graph, before->data(),
-                before->size(), static_cast<const CopyNode*>(&copy), gpu_.context());
-  levels_.back().last = node;
-  return status;
-}
-
-absl::Status Graph::repeat(FunctionHandle loop_switch, Address answer,
-                           absl::FunctionRef<absl::Status()> turn) {
-  if (const auto made = before_next(); !made.ok()) return made.status();
-  LoopNode loop;
-  loop.context = gpu_.context();
-  // Without a first value: it is set whenever the graph comes here.
-  if (absl::Status s = gpu_.call("keeping a loop", gpu_.driver().create_condition, &loop.condition,
-                                 levels_.back().graph, loop.context, 0U, 0U);
-      !s.ok())
-    return s;
-  const auto set = [&] {
-    uint64_t at = answer.bits();
-    void* parameters[] = {&at, &loop.condition};
-    return launch(loop_switch, 1, 1, parameters);
-  };
-  if (absl::Status s = set(); !s.ok()) return s;
-  const absl::StatusOr<std::span<const NodeHandle>> before = before_next();
-  NodeHandle node = nullptr;
-  if (absl::Status s = gpu_.call("keeping a loop", gpu_.driver().add_loop, &node, levels_.back().graph,
-                                 before->data(), static_cast<const void*>(nullptr), before->size(), &loop);
-      !s.ok())
-    return s;
-  levels_.back().last = node;
-  levels_.push_back({loop.turn[0]});
-  absl::Status status = turn();
-  if (status.ok()) status = set();
-  levels_.pop_back();
-  return status;
-}
-
 absl::Status Graph::make() {
-  return gpu_.call("making a graph", gpu_.driver().make_startable, &made_, levels_.front().graph, 0ULL);
+  return gpu_.call("making a graph", gpu_.driver().make_startable, &made_, graph_, 0ULL);
 }
 
 absl::Status Graph::start() { return stream_.enqueue("starting a graph", gpu_.driver().start_graph, made_); }

@@ -3,7 +3,6 @@
 // Contract: of one thread at a time. What is put on a graph becomes its nodes, one behind the other: launches
 // as they are, calls of libraries by capture, on a stream of its own and in the mode that lets all threads do
 // what they otherwise may. Once made it starts again and again; nodes may be changed, for the runs to come.
-// A loop is a node with a graph inside, whose turns the device starts; a graph with loops is not changed.
 // After a failure it is of no more use. Ended while it runs it goes when it has run; what its kernels are of
 // has to live until then. Ends at any time, also of a lost device.
 #ifndef LAMINA_JIT_CUDA_GRAPH_H_
@@ -27,10 +26,6 @@ class Graph final : public CudaQueue {
                       std::span<void*> parameters) override;
   absl::Status call(absl::FunctionRef<absl::Status(StreamHandle)> work) override;
   absl::Status find_fault() override { return gpu_.health(); }
-  absl::Status copy(Address to, Address from, int64_t bytes);
-  // What `turn` puts on it is a turn of a loop. Before each, `loop_switch` (jit/cuda/loop_switch.h) looks at
-  // the byte at `answer`.
-  absl::Status repeat(FunctionHandle loop_switch, Address answer, absl::FunctionRef<absl::Status()> turn);
 
   // Of all that was put on it so far.
   absl::Status make();
@@ -51,17 +46,8 @@ class Graph final : public CudaQueue {
   absl::Status put(bool is_call, Add add, Change change);
   absl::Status capture(absl::FunctionRef<absl::Status(StreamHandle)> work, GraphHandle* captured);
 
-  // The graph that nodes are added to now: this, or one inside.
-  struct Level {
-    GraphHandle graph;
-    NodeHandle last = nullptr;
-  };
-
-  // Makes the graph, at first; the node that the next one comes behind, if there is one.
-  absl::StatusOr<std::span<const NodeHandle>> before_next();
-
   CudaStream& stream_;
-  std::vector<Level> levels_;  // the innermost last
+  GraphHandle graph_ = nullptr;
   StartableHandle made_ = nullptr;
   std::vector<Node> nodes_;
   size_t next_ = 0;

@@ -40,11 +40,11 @@ CudaKernel::Loaded* CudaKernel::loaded_on(const Gpu& gpu) const {
   return found == loaded_.end() ? nullptr : &*found;
 }
 
-absl::StatusOr<ModuleHandle> load_code(Gpu& gpu, const absl::StatusOr<std::string>& code,
-                                       absl::FunctionRef<absl::StatusOr<std::string>()> ptx) {
+absl::StatusOr<ModuleHandle> CudaKernel::load(Gpu& gpu) const {
   constexpr std::string_view kDoing = "loading a kernel's code";
   ModuleHandle module = nullptr;
-  if (code.ok()) {
+  const int capability = gpu.facts().capability;
+  if (const absl::StatusOr<std::string> code = store_.machine_code(*this, capability); code.ok()) {
     const Result result = gpu.ask(gpu.driver().load_module, &module, static_cast<const void*>(code->data()));
     const bool is_refused = result == Result::kInvalidImage || result == Result::kNoBinaryForDevice;
     if (!is_refused) {
@@ -52,18 +52,12 @@ absl::StatusOr<ModuleHandle> load_code(Gpu& gpu, const absl::StatusOr<std::strin
       return module;
     }
   }
-  const absl::StatusOr<std::string> text = ptx();
-  if (!text.ok()) return text.status();
+  const absl::StatusOr<std::string> ptx = store_.ptx(*this, capability);
+  if (!ptx.ok()) return ptx.status();
   const absl::Status status =
-      gpu.call(kDoing, gpu.driver().load_module, &module, static_cast<const void*>(text->c_str()));
+      gpu.call(kDoing, gpu.driver().load_module, &module, static_cast<const void*>(ptx->c_str()));
   if (!status.ok()) return status;
   return module;
-}
-
-absl::StatusOr<ModuleHandle> CudaKernel::load(Gpu& gpu) const {
-  const int capability = gpu.facts().capability;
-  return load_code(gpu, store_.machine_code(*this, capability),
-                   [&] { return store_.ptx(*this, capability); });
 }
 
 absl::StatusOr<FunctionHandle> CudaKernel::find(Gpu& gpu, std::string_view entry) const {
@@ -181,11 +175,6 @@ absl::StatusOr<std::string> CudaKernels::machine_code(const CudaKernel& kernel, 
   std::lock_guard lock(mutex_);
   return machine_code_locked(kernel, capability);
 }
-absl::StatusOr<std::string> CudaKernels::assemble(const std::string& ptx, int capability) {
-  std::lock_guard lock(mutex_);
-  const absl::StatusOr<Assembler>& assembler = assembler_locked();
-  return assembler.ok() ? assembler->assemble(ptx, capability) : assembler.status();
-}
 absl::StatusOr<std::string> CudaKernels::ptx(const CudaKernel& kernel, int capability) {
   std::lock_guard lock(mutex_);
   return ptx_locked(kernel, capability);
@@ -223,7 +212,6 @@ CudaKernelStats CudaKernels::stats() {
   stats.runs = runs_.load(std::memory_order_relaxed);
   stats.graphs = graphs_.load(std::memory_order_relaxed);
   stats.graph_runs = graph_runs_.load(std::memory_order_relaxed);
-  stats.loop_runs = loop_runs_.load(std::memory_order_relaxed);
   stats.graphs_refused = graphs_refused_.load(std::memory_order_relaxed);
   // Those of which code was made: some are there in case that an address is odd.
   stats.kernels = std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) {

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "hlo/mutex.h"
 #include "jit/codegen/ptx.h"
@@ -28,10 +27,6 @@
 namespace lamina::jit::cuda {
 
 class CudaKernels;
-
-// Machine code where the driver takes it, else what `ptx` gives, for the driver to assemble.
-absl::StatusOr<ModuleHandle> load_code(Gpu& gpu, const absl::StatusOr<std::string>& code,
-                                       absl::FunctionRef<absl::StatusOr<std::string>()> ptx);
 
 class CudaKernel {
  public:
@@ -97,9 +92,8 @@ struct AlignedKernel {
 struct CudaKernelStats {
   int64_t generated = 0, assembled = 0, loaded = 0;  // PTX, machine code, and that from disk
   int64_t runs = 0, kernels = 0;
-  // Graphs (jit/cuda/graph.h): how many were made, runs of one, of these those of loops, and what the driver
-  // refused. Kernels of loops are in no other counter: nobody knows how often they run.
-  int64_t graphs = 0, graph_runs = 0, loop_runs = 0, graphs_refused = 0;
+  // Graphs (jit/cuda/graph.h): how many were made, runs of one, and what the driver refused.
+  int64_t graphs = 0, graph_runs = 0, graphs_refused = 0;
 };
 
 class CudaKernels {
@@ -114,8 +108,6 @@ class CudaKernels {
   // Machine code for devices of this capability; NotFound where there is only PTX.
   absl::StatusOr<std::string> machine_code(const CudaKernel& kernel, int capability);
   absl::StatusOr<std::string> ptx(const CudaKernel& kernel, int capability);
-  // Of text that is no kernel's here; NotFound where there is no assembler.
-  absl::StatusOr<std::string> assemble(const std::string& ptx, int capability);
   // Where the code generator is, as CodeGeneratorOptions have it.
   void set_library(std::string path);
   // What code is assembled for: 1000 * major + 10 * minor.
@@ -129,7 +121,6 @@ class CudaKernels {
   void count_runs(int64_t runs) { runs_.fetch_add(runs, std::memory_order_relaxed); }
   void count_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
   void count_graph_run() { graph_runs_.fetch_add(1, std::memory_order_relaxed); }
-  void count_loop_run() { loop_runs_.fetch_add(1, std::memory_order_relaxed); }
   void count_refused_graph() { graphs_refused_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -150,7 +141,7 @@ class CudaKernels {
   std::optional<std::string> build_;  // of the code generator
   DiskCache disk_;
   CudaKernelStats stats_;
-  std::atomic<int64_t> runs_{0}, graphs_{0}, graph_runs_{0}, loop_runs_{0}, graphs_refused_{0};
+  std::atomic<int64_t> runs_{0}, graphs_{0}, graph_runs_{0}, graphs_refused_{0};
   // By texts of kernel and schedule.
   std::map<std::pair<std::string, std::string>, std::weak_ptr<const CudaKernel>> kernels_;
 };

@@ -232,9 +232,9 @@ absl::Status CudaStream::write(Address to, const void* from, int64_t bytes) {
   return gpu_.health();
 }
 
-absl::Status CudaStream::read(Address from, int64_t bytes, void* to, StepWatcher* watcher) {
+absl::Status CudaStream::read(Address from, int64_t bytes, void* to) {
   const Part all{from, bytes, to};
-  return read_all({&all, 1}, watcher);
+  return read_all({&all, 1}, nullptr);
 }
 
 // Parts that lie behind each other in one piece of staging.

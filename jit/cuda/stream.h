@@ -42,7 +42,7 @@ class CudaStream final : public Stream, public CudaQueue {
   absl::Status wait(uint64_t value, StepWatcher* watcher) override;
   void keep(std::shared_ptr<const void> what) override;
   absl::Status copy(Address to, Address from, int64_t bytes) override;
-  absl::Status read(Address from, int64_t bytes, void* to, StepWatcher* watcher) override;
+  absl::Status read(Address from, int64_t bytes, void* to) override;
   absl::Status write(Address to, const void* from, int64_t bytes) override;
 
   // Waits once for all that fit a piece of staging. Where the watcher stops that, the reads still come.

@@ -12,7 +12,6 @@
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
 #include "jit/cuda/library_step.h"
-#include "jit/cuda/loop.h"
 #include "jit/cuda/triangle_step.h"
 
 namespace lamina::jit::cuda {
@@ -144,11 +143,6 @@ Target::HeldRows CudaTarget::hold_rows(std::span<const Step* const> steps, int64
 }
 
 Target::Batch CudaTarget::batch(std::span<const Step* const> steps) const { return make_graph_step(steps); }
-
-absl::StatusOr<std::unique_ptr<const Target::Loop>> CudaTarget::loop(std::span<const Step* const> steps,
-                                                                     int64_t copied) const {
-  return make_loop(kernels_, loop_switch_, *gpu_, steps, copied);
-}
 
 absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {
   return absl::UnimplementedError("of kernels for CUDA the PTX is shown, as assembly");

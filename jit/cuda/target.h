@@ -11,7 +11,6 @@
 #include "jit/cuda/factorizations.h"
 #include "jit/cuda/fourier.h"
 #include "jit/cuda/kernels.h"
-#include "jit/cuda/loop_switch.h"
 #include "jit/cuda/products.h"
 #include "jit/cuda/queue_step.h"
 #include "jit/cuda/triangles.h"
@@ -31,7 +30,6 @@ class CudaTarget final : public Target {
     capability_ = capability;
     costs_.reads_float8 = capability >= kLeastFloat8Capability;
     never_ = never;
-    gpu_ = gpus[0].get();
     kernels_.set_driver_version(driver_version);
     products_.serve(gpus, driver_version);
     dnn_.serve(gpus, driver_version);
@@ -58,8 +56,6 @@ class CudaTarget final : public Target {
   HeldRows hold_rows(std::span<const Step* const> steps, int64_t rows, std::span<const int> of_slot,
                      const std::vector<bool>& inner) const override;
   Batch batch(std::span<const Step* const> steps) const override;
-  absl::StatusOr<std::unique_ptr<const Loop>> loop(std::span<const Step* const> steps,
-                                                   int64_t copied) const override;
   absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
   absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
   absl::StatusOr<std::string> machine() const override;
@@ -90,8 +86,6 @@ class CudaTarget final : public Target {
                         .reads_turned = true};
   int capability_ = kLeastCapability;
   Address never_;
-  Gpu* gpu_ = nullptr;  // the first
-  mutable LoopSwitch loop_switch_;
   mutable CudaKernels kernels_;
   mutable Products products_;
   mutable DnnLibrary dnn_;

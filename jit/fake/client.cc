@@ -50,9 +50,9 @@ class FakeStream final : public Stream {
     });
     return absl::OkStatus();
   }
-  absl::Status read(Address from, int64_t bytes, void* to, StepWatcher* watcher) override {
+  absl::Status read(Address from, int64_t bytes, void* to) override {
     const auto staging = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
-    absl::Status status = wait(enqueue_read(from, bytes, staging, true), watcher);
+    absl::Status status = wait(enqueue_read(from, bytes, staging, true), nullptr);
     if (status.ok() && bytes > 0) std::memcpy(to, staging->data(), staging->size());
     return status;
   }

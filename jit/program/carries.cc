@@ -78,39 +78,22 @@ void Carries::find_destinations() {
 }
 
 absl::Status Carries::bring_home() {
-  std::vector<BufferRef> blocks;
-  return bring_home(
-      [&](Address to, Address from, int64_t bytes) { return device_.stream().copy(to, from, bytes); },
-      [&](int64_t bytes) -> absl::StatusOr<Address> {
-        absl::StatusOr<BufferRef> block = device_.memory().allocate(bytes);
-        if (!block.ok()) return block.status();
-        blocks.push_back(*std::move(block));
-        return blocks.back()->address();
-      });
-}
-
-absl::Status Carries::bring_home(Copy copy) {
-  return bring_home(copy, [](int64_t) -> absl::StatusOr<Address> {
-    return absl::InternalError("values that a loop exchanges have no memory to step aside to");
-  });
-}
-
-absl::Status Carries::bring_home(Copy copy, absl::FunctionRef<absl::StatusOr<Address>(int64_t bytes)> aside) {
-  auto move = [&](size_t i, Address to) -> absl::Status {
-    if (absl::Status s = copy(to, at_[i], bytes_[i]); !s.ok()) return s;
+  auto copy = [&](size_t i, Address to) -> absl::Status {
+    if (absl::Status s = device_.stream().copy(to, at_[i], bytes_[i]); !s.ok()) return s;
     at_[i] = to;
     return absl::OkStatus();
   };
   const auto holds = [](const auto& places, Address p) {
     return std::find(places.begin(), places.end(), p) != places.end();
   };
+  std::vector<BufferRef> aside;
   while (true) {
     bool moved = false, all_home = true;
     size_t in_the_way = at_.size();
     for (size_t i = 0; i < at_.size(); ++i) {
       if (at_[i] == home_[i]) continue;
       if (bytes_[i] == 0 || !holds(at_, home_[i])) {
-        if (absl::Status s = move(i, home_[i]); !s.ok()) return s;
+        if (absl::Status s = copy(i, home_[i]); !s.ok()) return s;
         moved = true;
         continue;
       }
@@ -122,9 +105,12 @@ absl::Status Carries::bring_home(Copy copy, absl::FunctionRef<absl::StatusOr<Add
     // Rings of values in each other's homes: one in a home that is not its own steps aside, each at most
     // once, for then no home is free. Several may share that home, so one step may not open the ring.
     const int k = free_piece(in_the_way, used_pieces());
-    const absl::StatusOr<Address> to = k < 0 ? aside(bytes_[in_the_way]) : piece(static_cast<size_t>(k));
-    if (!to.ok()) return to.status();
-    if (absl::Status s = move(in_the_way, *to); !s.ok()) return s;
+    if (k < 0) {
+      absl::StatusOr<BufferRef> block = device_.memory().allocate(bytes_[in_the_way]);
+      if (!block.ok()) return block.status();
+      aside.push_back(*std::move(block));
+    }
+    if (absl::Status s = copy(in_the_way, k < 0 ? aside.back()->address() : piece(k)); !s.ok()) return s;
   }
 }
 

@@ -10,8 +10,7 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "jit/client/client.h"
 
 namespace lamina::jit {
@@ -33,14 +32,9 @@ class Carries {
   // After a turn: where the values are now.
   void moved(std::span<const Address> to);
   absl::Status bring_home();
-  // The same by these copies, in order, and without memory that is taken for it.
-  using Copy = absl::FunctionRef<absl::Status(Address to, Address from, int64_t bytes)>;
-  absl::Status bring_home(Copy copy);
 
  private:
   void find_destinations();
-  // `aside` gives more memory of so many bytes.
-  absl::Status bring_home(Copy copy, absl::FunctionRef<absl::StatusOr<Address>(int64_t bytes)> aside);
   // Pieces are numbered: the homes, then the spares.
   Address piece(size_t k) const { return k < at_.size() ? home_[k] : spare_[k - at_.size()]; }
   // A piece that fits value i and is not in `used`; spares that are not there, and homes beside them, are for

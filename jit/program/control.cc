@@ -7,7 +7,6 @@
 #include "hlo/strings.h"
 #include "jit/program/carries.h"
 #include "jit/program/executable.h"
-#include "jit/program/target.h"
 
 namespace lamina::jit {
 namespace {
@@ -120,41 +119,15 @@ class ControlStep : public Step {
 
 class WhileStep final : public ControlStep {
  public:
-  WhileStep(const Device& device, const Node& n, Program cond, Program body, std::vector<int> in,
-            std::vector<int> out)
+  WhileStep(const Node& n, Program cond, Program body, std::vector<int> in, std::vector<int> out)
       : ControlStep(std::move(in), std::move(out)), cond_(std::move(cond)), body_(std::move(body)) {
     bytes_ = byte_sizes(n, memory_.out.size());
     memory_.arena = memory_.add(std::max(cond_->arena_bytes(), body_->arena_bytes()));
     answer_ = memory_.add(1);
     add_carries(*body_, bytes_);
-    int64_t copied = 0;
-    for (size_t i = 0; i < bytes_.size(); ++i)
-      if (memory_.spares[i] >= 0) copied += bytes_[i];
-    absl::StatusOr<std::unique_ptr<const Target::Loop>> loop = device.target().loop(all_starts(), copied);
-    if (loop.ok())
-      loop_ = *std::move(loop);
-    else
-      why_not_ = std::string(loop.status().message());
   }
 
   absl::Status enqueue(Frame& frame) const override {
-    if (loop_) {
-      const absl::StatusOr<bool> is_enqueued =
-          loop_->enqueue(frame, touched(frame), [&](LoopQueue& queue) { return put_on(queue, frame); });
-      if (!is_enqueued.ok() || *is_enqueued) return is_enqueued.status();
-    }
-    return turn_by_turn(frame);
-  }
-  std::string describe() const override {
-    return str_cat("while, ", body_->steps().size(), " steps",
-                   loop_              ? ", each turn started by the device"
-                   : why_not_.empty() ? ""
-                                      : str_cat(", each turn started by the host: ", why_not_));
-  }
-  std::vector<const Executable*> programs() const override { return {cond_.get(), body_.get()}; }
-
- private:
-  absl::Status turn_by_turn(Frame& frame) const {
     Frame &cond = started(*cond_, 0, frame), &body = started(*body_, 1, frame);
     Carries carries(frame.device, bytes_, addresses(frame, memory_.in), addresses(frame, memory_.out),
                     memory_.spare_addresses(frame));
@@ -162,7 +135,6 @@ class WhileStep final : public ControlStep {
     Addresses results(n);
     Flags writable(n);
     const Address answer_at = memory_.at(frame, answer_);
-    RunWatcher watcher(*frame.control);
     while (true) {
       Address answer;
       std::fill(writable.begin(), writable.end(), false);
@@ -170,7 +142,7 @@ class WhileStep final : public ControlStep {
           !s.ok())
         return s;
       uint8_t goes_on = 0;
-      if (absl::Status s = frame.device.stream().read(answer, 1, &goes_on, &watcher); !s.ok()) return s;
+      if (absl::Status s = frame.device.stream().read(answer, 1, &goes_on); !s.ok()) return s;
       if (goes_on == 0) break;
       for (size_t i = 0; i < n; ++i) writable[i] = carries.writable(i);
       if (absl::Status s = body_->run_in(body, {carries.values(), writable, carries.destinations(), results});
@@ -180,66 +152,13 @@ class WhileStep final : public ControlStep {
     }
     return carries.bring_home();
   }
+  std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
+  std::vector<const Executable*> programs() const override { return {cond_.get(), body_.get()}; }
 
-  // Of a loop whose turns the device starts. Each finds the values at home and leaves them there, for what is
-  // put on a queue once cannot take turns between two pieces of memory.
-  absl::Status put_on(LoopQueue& queue, Frame& frame) const {
-    Frame &cond = started(*cond_, 0, frame), &body = started(*body_, 1, frame);
-    const Addresses home = addresses(frame, memory_.out), spares = memory_.spare_addresses(frame);
-    const Address answer_at = memory_.at(frame, answer_);
-    const auto copy = [&](Address to, Address from, int64_t bytes) { return queue.copy(to, from, bytes); };
-    const auto put = [&](const Step& step, Frame& inner) {
-      const auto* const loop = dynamic_cast<const WhileStep*>(&step);
-      return loop ? loop->put_on(queue, inner) : queue.put(step, inner);
-    };
-    Address answer;
-    const auto ask = [&] {
-      Flags writable(home.size(), false);
-      return cond_->put_in(cond, {home, writable, {&answer_at, 1}, {&answer, 1}}, put);
-    };
-    const auto turn = [&]() -> absl::Status {
-      Carries carries(frame.device, bytes_, home, home, spares);
-      Addresses results(home.size());
-      Flags writable(home.size(), true);
-      if (absl::Status s = body_->put_in(body, {home, writable, carries.destinations(), results}, put);
-          !s.ok())
-        return s;
-      carries.moved(results);
-      if (absl::Status s = carries.bring_home(copy); !s.ok()) return s;
-      return ask();
-    };
-    if (absl::Status s =
-            Carries(frame.device, bytes_, addresses(frame, memory_.in), home, spares).bring_home(copy);
-        !s.ok())
-      return s;
-    if (absl::Status s = ask(); !s.ok()) return s;
-    return queue.repeat(answer, turn);
-  }
-  // All addresses on which it depends what put_on puts there.
-  std::vector<Address> touched(const Frame& frame) const {
-    std::vector<Address> out;
-    for (const std::vector<int>* places : {&memory_.in, &memory_.out, &memory_.places})
-      for (int p : *places) out.push_back(frame.at[p]);
-    return out;
-  }
-  // Of both programs, with those of loops inside that the device takes.
-  std::vector<const Step*> all_starts() const {
-    std::vector<const Step*> out;
-    for (const Program& program : {cond_, body_})
-      for (const Step* step : program->starts()) {
-        const auto* const loop = dynamic_cast<const WhileStep*>(step);
-        const std::vector<const Step*> inner =
-            loop && loop->loop_ ? loop->all_starts() : std::vector<const Step*>{step};
-        out.insert(out.end(), inner.begin(), inner.end());
-      }
-    return out;
-  }
-
+ private:
   Program cond_, body_;
   std::vector<int64_t> bytes_;  // by carry
   int answer_;
-  std::unique_ptr<const Target::Loop> loop_;  // null: the host reads each answer
-  std::string why_not_;
 };
 
 class ScanStep final : public ControlStep {
@@ -341,9 +260,7 @@ class CaseStep final : public ControlStep {
 
   absl::Status enqueue(Frame& frame) const override {
     int32_t index = 0;
-    RunWatcher watcher(*frame.control);
-    if (absl::Status s = frame.device.stream().read(frame.at[memory_.in[0]], sizeof index, &index, &watcher);
-        !s.ok())
+    if (absl::Status s = frame.device.stream().read(frame.at[memory_.in[0]], sizeof index, &index); !s.ok())
       return s;
     const int32_t last = static_cast<int32_t>(branches_.size()) - 1;
     if (index < 0 || index > last) index = last;
@@ -414,7 +331,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_control_step(Device& device, const No
   }
   switch (n.op()) {
     case hlo::Op::while_:
-      return std::make_unique<WhileStep>(device, n, programs[0], programs[1], std::move(in), std::move(out));
+      return std::make_unique<WhileStep>(n, programs[0], programs[1], std::move(in), std::move(out));
     case hlo::Op::scan:
       return std::make_unique<ScanStep>(n, programs[0], std::move(in), std::move(out));
     default:

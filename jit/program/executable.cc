@@ -207,7 +207,8 @@ class ExecutableBuilder {
 
   // What a run starts where nobody looks at its turns one by one.
   void make_launches(Executable& exe) {
-    const std::vector<const Step*> steps = exe.starts();
+    std::vector<const Step*> steps;
+    for (const Executable::Turn& turn : exe.turns_) steps.push_back(turn.step);
     for (size_t t = 0; t < steps.size();) {
       Target::Batch batch = device_.target().batch(std::span(steps).subspan(t));
       const Executable::Turn& last = exe.turns_[t + batch.count - 1];
@@ -389,30 +390,14 @@ void Executable::start(Frame& frame, const Frame& outer, Address arena) const {
   frame.set_arena({arena, arena + plan_.giving_up->arena_bytes[0]});
 }
 
-void Executable::bind(Frame& frame, const Binding& binding) const {
+absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
   const MemoryPlan& plan = *plan_.giving_up;
   std::copy(binding.arguments.begin(), binding.arguments.end(), frame.at.begin());
   move_places(frame, take_arguments(plan, binding.writable),
               [&](int number) { return binding.destinations[plan.results[number].number]; });
+  if (absl::Status status = run_steps(frame); !status.ok()) return status;
   for (size_t r = 0; r < plan.result_places.size(); ++r) binding.results[r] = frame.at[plan.result_places[r]];
-}
-
-absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
-  bind(frame, binding);
-  return run_steps(frame);
-}
-
-absl::Status Executable::put_in(Frame& frame, const Binding& binding, Put put) const {
-  bind(frame, binding);
-  for (const Turn& turn : turns_)
-    if (absl::Status status = put(*turn.step, frame); !status.ok()) return status;
   return absl::OkStatus();
-}
-
-std::vector<const Step*> Executable::starts() const {
-  std::vector<const Step*> out;
-  for (const Turn& turn : turns_) out.push_back(turn.step);
-  return out;
 }
 
 bool Executable::keeps_in(int result, int argument) const {

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "cluster/fuse.h"
 #include "hlo/computation.h"
@@ -61,11 +60,6 @@ class Executable : public std::enable_shared_from_this<Executable> {
   // In a frame inside that of `outer`.
   void start(Frame& frame, const Frame& outer, Address arena) const;
   absl::Status run_in(Frame& frame, const Binding& binding) const;
-  // The same, where each of `starts()` is not enqueued but given to `put`.
-  using Put = absl::FunctionRef<absl::Status(const Step& step, Frame& frame)>;
-  absl::Status put_in(Frame& frame, const Binding& binding, Put put) const;
-  // What a run starts, one after the other: steps, or one in place of several.
-  std::vector<const Step*> starts() const;
   int64_t arena_bytes() const { return plan_.giving_up->whole_arena_bytes(); }
   // Whether `result` needs no destination if `argument` is writable: it is that argument, or written over it.
   bool keeps_in(int result, int argument) const;
@@ -110,7 +104,6 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   explicit Executable(Device& device);
   std::unique_ptr<Frame> make_frame(const MemoryPlan& plan) const;
-  void bind(Frame& frame, const Binding& binding) const;
   absl::Status run_steps(Frame& frame) const;
   absl::Status run_steps_profiled(Frame& frame) const;
   // `given_up`: empty, or the arguments.

@@ -36,16 +36,6 @@ struct RunControl {
   static constexpr int64_t kWatchedWork = 100'000;
 };
 
-// Has the host's waits for a device ask it.
-class RunWatcher final : public StepWatcher {
- public:
-  explicit RunWatcher(const RunControl& control) : cancel_(control.cancel) {}
-  bool between_steps() override { return cancel_ && cancel_->stop_here(); }
-
- private:
-  const CancelFlag* const cancel_;
-};
-
 // What a step keeps from run to run with the frame that it ran in.
 class StepState {
  public:

@@ -15,12 +15,10 @@ class HostCall final : public Step {
 
   absl::Status enqueue(Frame& frame) const override {
     Stream& stream = frame.device.stream();
-    RunWatcher watcher(*frame.control);
     std::vector<hlo::LiteralPtr> operands;
     for (size_t i = 0; i < slots_.operands.size(); ++i) {
       auto operand = std::make_shared<hlo::Literal>(slots_.operand_types[i]);
-      if (absl::Status s =
-              stream.read(frame.at[slots_.operands[i]], operand->bytes(), operand->data(), &watcher);
+      if (absl::Status s = stream.read(frame.at[slots_.operands[i]], operand->bytes(), operand->data());
           !s.ok())
         return s;
       operands.push_back(std::move(operand));

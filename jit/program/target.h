@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "cluster/costs.h"
 #include "cluster/fuse.h"
@@ -23,18 +22,6 @@ struct KernelCode {
   KernelText kernel;
   std::string image;
   uint64_t entry = 0;  // where in the image
-};
-
-// Where a loop is put whose turns the device starts.
-class LoopQueue {
- public:
-  virtual absl::Status put(const Step& step, const Frame& frame) = 0;
-  virtual absl::Status copy(Address to, Address from, int64_t bytes) = 0;
-  // What `turn` puts there, again and again, while the byte at `answer` is not 0 when a turn would begin.
-  virtual absl::Status repeat(Address answer, absl::FunctionRef<absl::Status()> turn) = 0;
-
- protected:
-  ~LoopQueue() = default;
 };
 
 class Target {
@@ -72,21 +59,6 @@ class Target {
     size_t count = 1;
   };
   virtual Batch batch(std::span<const Step* const>) const { return {}; }
-  // Loops of these steps, its own, whose turns the device starts without asking the host; null where the
-  // device has none, and in words why for these. `copied`: bytes that a turn copies so that the next one
-  // finds them where this one did.
-  class Loop {
-   public:
-    virtual ~Loop() = default;
-    // Enqueues all turns, as `put` puts them on a queue; they depend on the addresses `touched` and nothing
-    // else. False where that was not to be had and nothing is enqueued: the host starts the turns then.
-    virtual absl::StatusOr<bool> enqueue(Frame& frame, std::span<const Address> touched,
-                                         absl::FunctionRef<absl::Status(LoopQueue&)> put) const = 0;
-  };
-  virtual absl::StatusOr<std::unique_ptr<const Loop>> loop(std::span<const Step* const>,
-                                                           int64_t /*copied*/) const {
-    return nullptr;
-  }
   // Listings of what a kernel becomes; Unavailable where there is no code generator.
   virtual absl::StatusOr<std::string> ir(const KernelText& kernel) const = 0;
   virtual absl::StatusOr<std::string> assembly(const KernelText& kernel) const = 0;

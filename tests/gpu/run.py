@@ -27,7 +27,6 @@ LIBRARIES = {
 TESTS = (
     "[cuda_calls]",
     "[cuda_graphs_anywhere]",
-    "[cuda_loops_anywhere]",
     "[native]",
     "[executable]~[smith]~[.]",
     "[cuda_programs]",

@@ -88,11 +88,11 @@ TEMPLATE_TEST_CASE("copies and reads see what was enqueued before them", "[clien
   for (const BufferRef& written : {a, b}) REQUIRE(device.stream().after(written->written()).ok());
   REQUIRE(device.stream().copy(b->address(), a->address(), 4000).ok());
   std::vector<int32_t> copied(1000);
-  REQUIRE(device.stream().read(b->address(), 4000, copied.data(), nullptr).ok());
+  REQUIRE(device.stream().read(b->address(), 4000, copied.data()).ok());
   CHECK(copied == numbers(0));
   REQUIRE(device.stream().copy(b->address() + 400, a->address(), 400).ok());
   int32_t element = -1;
-  REQUIRE(device.stream().read(b->address() + 404, 4, &element, nullptr).ok());
+  REQUIRE(device.stream().read(b->address() + 404, 4, &element).ok());
   CHECK(element == 1);
   CHECK(device.stream().copy(b->address(), a->address(), 0).ok());
 }
@@ -226,8 +226,7 @@ TEMPLATE_TEST_CASE("runs at one time have a frame each", "[client]", InlineCpu, 
       for (int i = 0; i < 300; ++i) {
         if (!program->run(in, out).ok()) ++wrong;
         int32_t last = 0;
-        if (!device.stream().read(out[0]->address() + 3996, 4, &last, nullptr).ok() || last != 2 * (t + 999))
-          ++wrong;
+        if (!device.stream().read(out[0]->address() + 3996, 4, &last).ok() || last != 2 * (t + 999)) ++wrong;
       }
     });
   for (std::thread& t : threads) t.join();

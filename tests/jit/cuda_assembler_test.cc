@@ -9,7 +9,6 @@
 
 #include "hlo/builder.h"
 #include "jit/cuda/assembler.h"
-#include "jit/cuda/loop_switch.h"
 #include "jit/kernel/lower.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
@@ -173,20 +172,6 @@ TEST_CASE("the machine's nvJitLink, if there is one, makes code for every chip",
           "ELF");
     CHECK(code->find("lamina_") != code->npos);
   }
-  // The kernel that ends loops calls a function that the driver has, and assemblers leave to it.
-  const std::string loop_switch(jit::cuda::loop_switch_ptx());
-  for (int capability : {75, 80, 90, 100, 120}) {
-    const auto code = assembler->assemble(loop_switch, capability);
-    INFO(capability << " " << code.status());
-    REQUIRE(code.ok());
-    CHECK(code->find(jit::cuda::kLoopSwitch) != code->npos);
-    CHECK(code->find("cudaGraphSetConditional") != code->npos);
-  }
-  std::string unknown = loop_switch;
-  const size_t name = unknown.find("cudaGraphSet");
-  unknown.replace(name, 12, "nobodysGraph");
-  unknown.replace(unknown.find("cudaGraphSet"), 12, "nobodysGraph");
-  CHECK(assembler->assemble(unknown, 90).status().message().find("Undefined reference") != std::string::npos);
   CHECK(assembler->assemble(*ptx, 12).status().message().find("the assembler knows no sm_12 (error ") == 0);
   // Made for sm_90.
   CHECK(assembler->assemble(*ptx, 80).status().message().find("the assembler failed for sm_80 (error ") == 0);

@@ -281,7 +281,7 @@ TEST_CASE("kernels of a module run in the order of their stream", "[cuda]") {
   added = 5;
   REQUIRE(launch().ok());  // x = y + 5
   std::vector<int32_t> got(kCount);
-  REQUIRE(compute.read(x->address(), kBytes, got.data(), nullptr).ok());
+  REQUIRE(compute.read(x->address(), kBytes, got.data()).ok());
   CHECK(got == numbers(16));
   CHECK(standin()->take_counts().launches == 2);
   SECTION("a launch that is refused") {
@@ -365,7 +365,7 @@ TEST_CASE("planted: a copy on the wrong stream of CUDA", "[cuda][planted]") {
   standin()->set_mistake(kStandinCopiesElsewhere);
   REQUIRE(cuda_device().stream().copy(b->address(), a->address(), kBytes).ok());
   std::vector<int32_t> got(kCount);
-  REQUIRE(cuda_device().stream().read(b->address(), kBytes, got.data(), nullptr).ok());
+  REQUIRE(cuda_device().stream().read(b->address(), kBytes, got.data()).ok());
   CHECK(standin_found("nothing orders"));
 }
 
@@ -377,7 +377,7 @@ TEST_CASE("planted: a copy of CUDA that does not run", "[cuda][planted]") {
   standin()->set_mistake(kStandinSkipsCopies);
   REQUIRE(cuda_device().stream().copy(to->address(), a->address(), kBytes).ok());
   std::vector<int32_t> got(kCount);
-  REQUIRE(cuda_device().stream().read(to->address(), kBytes, got.data(), nullptr).ok());
+  REQUIRE(cuda_device().stream().read(to->address(), kBytes, got.data()).ok());
   CHECK(standin_found("which nothing has written"));
 }
 

@@ -64,8 +64,6 @@ constexpr int kSame[][2] = {
     {cuda::MemoryLocation::kDevice, CU_MEM_LOCATION_TYPE_DEVICE},
     {cuda::PoolProperties::kPinned, CU_MEM_ALLOCATION_TYPE_PINNED},
     {cuda::PoolAccess::kReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
-    {cuda::LoopNode::kConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL},
-    {cuda::LoopNode::kWhile, CU_GRAPH_COND_TYPE_WHILE},
     {cuda::kStreamNonBlocking, CU_STREAM_NON_BLOCKING},
     {cuda::kEventWithoutTime, CU_EVENT_DISABLE_TIMING},
     {cuda::kPinnedForAllContexts, CU_MEMHOSTALLOC_PORTABLE},
@@ -92,28 +90,6 @@ static_assert(offsetof(cuda::LaunchNode, parameters) == offsetof(CUDA_KERNEL_NOD
 static_assert(offsetof(cuda::LaunchNode, extra) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, extra));
 static_assert(offsetof(cuda::LaunchNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
 static_assert(offsetof(cuda::LaunchNode, context) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, ctx));
-static_assert(sizeof(cuda::CopyNode) == sizeof(CUDA_MEMCPY3D));
-static_assert(offsetof(cuda::CopyNode, from.x) == offsetof(CUDA_MEMCPY3D, srcXInBytes));
-static_assert(offsetof(cuda::CopyNode, from.level) == offsetof(CUDA_MEMCPY3D, srcLOD));
-static_assert(offsetof(cuda::CopyNode, from.memory) == offsetof(CUDA_MEMCPY3D, srcMemoryType));
-static_assert(offsetof(cuda::CopyNode, from.host) == offsetof(CUDA_MEMCPY3D, srcHost));
-static_assert(offsetof(cuda::CopyNode, from.device) == offsetof(CUDA_MEMCPY3D, srcDevice));
-static_assert(offsetof(cuda::CopyNode, from.array) == offsetof(CUDA_MEMCPY3D, srcArray));
-static_assert(offsetof(cuda::CopyNode, from.height) == offsetof(CUDA_MEMCPY3D, srcHeight));
-static_assert(offsetof(cuda::CopyNode, to.x) == offsetof(CUDA_MEMCPY3D, dstXInBytes));
-static_assert(offsetof(cuda::CopyNode, to.memory) == offsetof(CUDA_MEMCPY3D, dstMemoryType));
-static_assert(offsetof(cuda::CopyNode, to.device) == offsetof(CUDA_MEMCPY3D, dstDevice));
-static_assert(offsetof(cuda::CopyNode, bytes) == offsetof(CUDA_MEMCPY3D, WidthInBytes));
-static_assert(offsetof(cuda::CopyNode, height) == offsetof(CUDA_MEMCPY3D, Height));
-static_assert(offsetof(cuda::CopyNode, depth) == offsetof(CUDA_MEMCPY3D, Depth));
-static_assert(sizeof(cuda::LoopNode) == sizeof(CUgraphNodeParams));
-static_assert(offsetof(cuda::LoopNode, type) == offsetof(CUgraphNodeParams, type));
-static_assert(offsetof(cuda::LoopNode, condition) == offsetof(CUgraphNodeParams, conditional.handle));
-static_assert(offsetof(cuda::LoopNode, kind) == offsetof(CUgraphNodeParams, conditional.type));
-static_assert(offsetof(cuda::LoopNode, size) == offsetof(CUgraphNodeParams, conditional.size));
-static_assert(offsetof(cuda::LoopNode, turn) == offsetof(CUgraphNodeParams, conditional.phGraph_out));
-static_assert(offsetof(cuda::LoopNode, context) == offsetof(CUgraphNodeParams, conditional.ctx));
-static_assert(offsetof(cuda::LoopNode, reserved) == offsetof(CUgraphNodeParams, reserved2));
 
 #define LAMINA_CUDA_CALL(member, symbol, parameters) \
   static_assert(kSameCall<&::symbol, decltype(cuda::Driver::member)>);

@@ -116,9 +116,8 @@ TEST_CASE("nothing runs before it is waited for, and a program waits once", "[fa
   CHECK(violations().empty());
 }
 
-namespace {
-
-hlo::ComputationPtr five_turns() {
+TEST_CASE("a loop waits once a turn", "[fake]") {
+  const Clean clean;
   hlo::Builder b;
   const hlo::Type* type = *hlo::array_type(hlo::DType::kS32, hlo::Dims{});
   // A product of many terms inside keeps it from being one kernel.
@@ -137,14 +136,7 @@ hlo::ComputationPtr five_turns() {
       b.make_multi(hlo::Op::while_, hlo::Values{x, y},
                    hlo::intern_attrs({{hlo::Attr::cond, cond}, {hlo::Attr::body, body}}));
   REQUIRE(b.ok());
-  return *hlo::Computation::make({{x, y}}, {{results[0], results[1]}});
-}
-
-}  // namespace
-
-TEST_CASE("a loop waits once a turn", "[fake]") {
-  const Clean clean;
-  const Program p = compiled(five_turns());
+  const Program p = compiled(*hlo::Computation::make({{x, y}}, {{results[0], results[1]}}));
   fake().queues().drain();
   fake().queues().take_counts();
   const int32_t zero = 0;
@@ -152,22 +144,6 @@ TEST_CASE("a loop waits once a turn", "[fake]") {
   std::vector<BufferRef> in{*fake().put(device(), &zero, 4), *fake().put(device(), ones.data(), 1600)}, out;
   REQUIRE(p->run(in, out).ok());
   CHECK(fake().queues().take_counts().host_waits == 6);
-  CHECK(violations().empty());
-}
-
-TEST_CASE("a run that waits for an answer of its loop asks its watcher", "[fake]") {
-  const Clean clean;
-  struct Stopping final : jit::StepWatcher {
-    bool between_steps() override { return true; }
-  } watcher;
-  // Too short to be asked between its steps.
-  const Program p = compiled(five_turns());
-  const int32_t zero = 0;
-  const std::vector<float> ones(400, 0.01f);
-  std::vector<BufferRef> in{*fake().put(device(), &zero, 4), *fake().put(device(), ones.data(), 1600)}, out;
-  const jit::CancelFlag flag(&watcher);
-  CHECK(absl::IsCancelled(p->run(in, out, &flag)));
-  CHECK(p->run(in, out).ok());
   CHECK(violations().empty());
 }
 

@@ -268,61 +268,6 @@ def test_steps_of_a_training_loop_are_graphs(cuda_standin):
     run(GRAPHS, LAMINA_CUDA_DRIVER=cuda_standin)
 
 
-LOOPS = """
-    import lamina as lm
-    import lamina.numpy as lnp
-    import numpy as np
-
-    @lm.jit
-    def powers(a, x):
-        # The largest eigenvalue, until its vector stays what it is.
-        def turn(carries):
-            x, step, n = carries
-            y = a @ x
-            y = y / lnp.sqrt(lnp.sum(y * y))
-            return y, lnp.max(lnp.abs(y - x)), n + 1
-
-        moves = lambda carries: (carries[1] > 1e-6) & (carries[2] < 300)
-        x, _, n = lm.lax.while_loop(moves, turn, (x, lnp.float32(lnp.inf), 0))
-        return x, n, x @ (a @ x)
-
-    rng = np.random.default_rng(0)
-    b = rng.normal(size=(24, 24)).astype("f4")
-    for trial in range(3):
-        a, x = b @ b.T + np.float32(trial), rng.normal(size=24).astype("f4")
-        want = [np.asarray(v) for v in powers(lm.device_put(a, "cpu:0"), lm.device_put(x, "cpu:0"))]
-        before = lm.cache.stats()
-        got = [np.asarray(v) for v in powers(lm.device_put(a, "cuda:0"), lm.device_put(x, "cuda:0"))]
-        after = lm.cache.stats()
-        assert [v.tobytes() for v in got] == [v.tobytes() for v in want]
-        assert want[1] > 5 and abs(want[2] - np.linalg.eigvalsh(a).max()) < 1e-3 * want[2]
-        ran = {k: after[k] - before[k] for k in ("loop_runs", "graphs_refused")}
-        assert ran == {"loop_runs": LOOPS, "graphs_refused": 0}, ran
-    steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
-    assert "each turn started by SAID" in steps, steps
-"""
-
-
-@pytest.mark.machine_code
-@pytest.mark.parametrize("is_assembled", [True, False])
-def test_loops_of_several_kernels_are_the_devices(cuda_standin, is_assembled):
-    program = LOOPS.replace("LOOPS", "1").replace("SAID", "the device")
-    assembler = cuda_standin if is_assembled else ""
-    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_NVJITLINK=assembler)
-
-
-@pytest.mark.machine_code
-def test_older_drivers_have_no_loops(cuda_standin):
-    why = "the host: loops in graphs came with CUDA 12.4, and the driver is older"
-    program = LOOPS.replace("LOOPS", "0").replace("SAID", why)
-    run(
-        program,
-        LAMINA_CUDA_DRIVER=cuda_standin,
-        LAMINA_STANDIN_VERSION="12020",
-        LAMINA_STANDIN_ASSEMBLER="12020",
-    )
-
-
 @pytest.mark.machine_code
 def test_without_cublaslt_our_kernels_multiply(cuda_standin):
     program = """

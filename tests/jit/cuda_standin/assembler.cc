@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "hlo/strings.h"
 
@@ -66,12 +65,6 @@ int nvJitLinkAddData(Link* link, int kind, const void* data, size_t bytes, const
   const auto* const text = static_cast<const char*>(data);
   if (kind != kPtx || bytes == 0 || text[bytes - 1] != '\0') return kInvalidInput;
   link->text = text;
-  constexpr std::string_view kExtern = ".extern .func ";
-  if (const size_t at = link->text.find(kExtern);
-      at != link->text.npos && link->text.compare(at + kExtern.size(), 23, "cudaGraphSetConditional") != 0) {
-    link->errors = "error   : Undefined reference\n";
-    return kPtxCompile;
-  }
   const int made_for = number_after(link->text, "\n.target sm_");
   if (made_for > 0 && made_for <= link->chip) return 0;
   link->errors = made_for < 0 ? "no .target" : "the .target is later than the chip\n";

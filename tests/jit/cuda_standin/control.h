@@ -11,8 +11,7 @@
 //   - on a stream that is captured, what does not belong in a graph of ours: waits, events, memory taken or
 //     let go of, copies from or to the host; captures that restrict what threads may do, and that;
 //   - graphs (graphs.cc) that start with nodes over common bytes that nothing orders, with kernels whose
-//     module is gone, or that are changed by a node of a graph that is gone;
-//   - loops in graphs of which no kernel has said whether they go on, before or in a turn.
+//     module is gone, or that are changed by a node of a graph that is gone.
 // The stand-ins for nvJitLink (assembler.cc), cublasLt (blas.cc), cuBLAS (cublas.cc), cuDNN (dnn.cc,
 // dnn_attention.cc), cuFFT (fft.cc) and cuSOLVER (solver.cc) are in the same library. Where a copy out will
 // leave its bytes lies poison until it has run. In a forked child every function aborts.
@@ -44,8 +43,7 @@ enum StandinCall : int {
   kStandinTransform,  // of cuFFT
   kStandinFactor,     // of cuSOLVER
   kStandinSolve,      // of cuBLAS
-  kStandinMakeLoop,
-  kStandinCalls,  // how many there are
+  kStandinCalls,      // how many there are
 };
 
 // Mistakes of a runtime, as if it had called otherwise.
@@ -58,8 +56,6 @@ enum StandinMistake : int {
   kStandinCopiesElsewhere,  // copies within a device go on another stream
   kStandinForgetsChanges,   // graphs stay as they were made
   kStandinForgetsOrder,     // nodes of graphs wait for no other
-  kStandinKeepsConditions,  // kernels that say whether a loop goes on say nothing
-  kStandinSetsEarly,        // they do not wait for the kernel that they are behind
   kStandinForgetsScale,     // attention multiplies scores by 1
   kStandinMisreadsStrides,  // attention reads keys as if they lay by batch and head
 };
@@ -71,8 +67,6 @@ struct StandinCounts {
   int64_t direct_launches;  // calls, without those of graphs
   int64_t timings;          // between two events
   int64_t context_calls;    // what makes a context current, or asks for it
-  int64_t copies_out;       // to the host, which waits for each
-  int64_t turns;            // of loops in graphs
 };
 
 // A kernel that modules have under this name. Its parameters are 8 bytes each; the first `buffers` are

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "hlo/strings.h"
-#include "jit/cuda/loop_switch.h"
 #include "jit/fake/queues.h"
 #include "tests/jit/cuda_standin/control.h"
 #include "tests/jit/cuda_standin/kernel_twin.h"
@@ -432,7 +431,6 @@ Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHa
   if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
   if (!standin().is_pinned(to, bytes))
     standin().violation("a copy writes memory of the host that is not pinned");
-  standins::count(&StandinCounts::copies_out);
   std::memset(to, kPoison, bytes);
   const LegacyOrder order(stream);
   standin().enqueue(stream, Queues::Kind::kTransfer, "a copy out", touches_of(0, from, bytes),
@@ -577,8 +575,7 @@ Result cuModuleLoadData(ModuleHandle* module, const void* image) {
     std::lock_guard lock(standin().mutex);
     ++(is_code ? standin().counts.code_loads : standin().counts.text_loads);
   }
-  const bool has_loop_switch = text.find(str_cat(".entry ", kLoopSwitch, "(")) != text.npos;
-  *module = new OpaqueModule{KernelTwin::of_image(text), has_loop_switch, {}};
+  *module = new OpaqueModule{KernelTwin::of_image(text), {}};
   return Result::kSuccess;
 }
 
@@ -596,15 +593,14 @@ Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const 
   std::lock_guard lock(standin().mutex);
   const auto kernel = standin().kernels.find(name);
   const bool is_twins = module->twin && module->twin->has_entry(name);
-  const bool is_switch = module->has_loop_switch && std::string_view(name) == kLoopSwitch;
-  if (kernel == standin().kernels.end() && !is_twins && !is_switch) return Result::kNotFound;
+  if (kernel == standin().kernels.end() && !is_twins) return Result::kNotFound;
   module->functions.push_back(std::make_unique<OpaqueFunction>());
   *function = module->functions.back().get();
   standin().functions.insert(*function);
   if (is_twins)
     **function = {{}, module->twin, name};
   else
-    (*function)->kernel = is_switch ? standins::loop_switch() : kernel->second;
+    (*function)->kernel = kernel->second;
   return Result::kSuccess;
 }
 

@@ -52,8 +52,6 @@ void run(StreamHandle stream, Work work);
 // Of a kernel; the result of a launch that is refused.
 Result work_of(FunctionHandle function, const unsigned* grid, const unsigned* block, void** parameters,
                Work* work);
-// Of the kernel that says whether a loop in a graph goes on (jit/cuda/loop_switch.h).
-StandinKernel loop_switch();
 // Whether the module is.
 bool is_loaded(FunctionHandle function);
 // Of calls that nobody may make while a stream is captured that is not to be disturbed.

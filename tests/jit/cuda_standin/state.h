@@ -48,7 +48,6 @@ struct OpaqueFunction {
 };
 struct OpaqueModule {
   std::shared_ptr<const KernelTwin> twin;
-  bool has_loop_switch;
   std::vector<std::unique_ptr<OpaqueFunction>> functions;
 };
 }  // namespace lamina::jit::cuda
