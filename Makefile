@@ -18,8 +18,8 @@ PROGRAM_TESTS := tests/python/test_loop_programs.py tests/python/test_control_fl
 PYTHON_TESTS := tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
 # Where values and programs are on another device than the host's; test-fake runs all so.
 FAKE_TESTS := tests/python/test_devices.py tests/python/test_mixed_devices.py tests/python/test_transforms.py \
-  tests/python/test_loops.py tests/python/test_array_api.py tests/python/test_interrupts.py tests/python/test_fork.py \
-  tests/python/test_plans.py
+  tests/python/test_jit.py tests/python/test_loops.py tests/python/test_indexing.py tests/python/test_array_api.py \
+  tests/python/test_interop.py tests/python/test_interrupts.py tests/python/test_fork.py tests/python/test_plans.py
 CUDA_TESTS := tests/python/test_mixed_devices.py tests/python/test_jit.py tests/python/test_loops.py \
   tests/python/test_indexing.py tests/python/test_interop.py tests/python/test_linalg.py tests/python/test_fft.py
 # The driver and libraries of CUDA: a stand-in for all of them, or with CUDA_DRIVER= those of the machine.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "hlo/strings.h"
-#include "jit/cuda/workspace.h"
 #include "jit/program/memory_plan.h"
 
 namespace lamina::jit::cuda {
@@ -172,32 +171,17 @@ struct Attention::Descriptions {
   std::vector<size_t> operation_places;
 };
 
-int64_t Attention::workspace_bytes() const {
-  int64_t bytes = 0;
-  for (const Choice& c : choices_) bytes = std::max(bytes, c.plan->workspace_bytes);
-  return workspace_memory(static_cast<size_t>(bytes), kDnnWorkspaceAlignment);
-}
+int64_t Attention::workspace_bytes() const { return workspace_for(choices_); }
 
 std::string Attention::describe() const {
-  std::string out = str_cat("cuDNN ", dnn_->version_text());
-  for (const Choice& c : choices_) {
-    const DnnPlan &plan = *c.plan, &first = *choices_[0].plan;
-    // Devices of one kind have one choice.
-    if (&plan != &first && plan.engine.number == first.engine.number &&
-        plan.workspace_bytes == first.workspace_bytes)
-      continue;
-    if (&plan != &first) str_append(&out, "; on ", c.device->gpu->name());
-    str_append(&out, ", engine ", plan.engine.number);
-    if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
-  }
-  return str_cat(out, form_.causal ? ", causal" : "", form_.bias ? ", with a bias" : "");
+  return str_cat(describe_choices(*dnn_, choices_, [](const DnnPlan&) { return ""; }),
+                 form_.causal ? ", causal" : "", form_.bias ? ", with a bias" : "");
 }
 
 absl::Status Attention::enqueue(CudaQueue& queue, const Operands& at) const {
   if (absl::Status s = queue.gpu().health(); !s.ok()) return s;
-  const auto choice = std::find_if(choices_.begin(), choices_.end(),
-                                   [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
-  if (choice == choices_.end()) return absl::InternalError("the attention was planned without this device");
+  const DnnChoice* const choice = choice_for(choices_, queue.gpu());
+  if (!choice) return absl::InternalError("the attention was planned without this device");
   std::vector<int64_t> ids;
   std::vector<void*> arrays;
   const auto add_pointer = [&](Id id, const void* to) {

@@ -40,15 +40,11 @@ class Attention {
   friend class Attentions;
   // What lives as long as the attention.
   struct Descriptions;
-  struct Choice {
-    DnnDevice* device;  // stays
-    std::shared_ptr<const DnnPlan> plan;
-  };
 
   AttentionForm form_;
   const Dnn* dnn_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;
-  std::vector<Choice> choices_;
+  std::vector<DnnChoice> choices_;
 };
 
 class Attentions {

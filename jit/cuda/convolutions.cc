@@ -177,36 +177,22 @@ struct Convolution::Descriptions {
   DnnObject convolution, operation_object;
 };
 
-int64_t Convolution::workspace_bytes() const {
-  int64_t bytes = 0;
-  for (const Choice& c : choices_) bytes = std::max(bytes, c.plan->workspace_bytes);
-  return workspace_memory(static_cast<size_t>(bytes), kDnnWorkspaceAlignment);
-}
+int64_t Convolution::workspace_bytes() const { return workspace_for(choices_); }
 
 std::string Convolution::describe() const {
   const Descriptions& d = *descriptions_;
-  std::string out = str_cat("cuDNN ", dnn_->version_text());
-  for (const Choice& c : choices_) {
-    const DnnPlan &plan = *c.plan, &first = *choices_[0].plan;
-    // Devices of one kind have one choice.
-    if (&plan != &first && plan.engine.number == first.engine.number &&
-        plan.workspace_bytes == first.workspace_bytes)
-      continue;
-    if (&plan != &first) str_append(&out, "; on ", c.device->gpu->name());
+  const auto how = [&](const DnnPlan& plan) {
     const bool is_tf32 = d.types->type == DType::kF32 && plan.engine.on_tensor_cores;
-    str_append(&out, " in ", is_tf32 ? "tf32" : (d.types->compute == DnnType::kF64 ? "f64" : "f32"), ", ",
-               d.operation.name, ", engine ", plan.engine.number);
-    if (c.timed > 1) str_append(&out, ", the quickest of ", c.timed);
-    if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
-  }
-  return out + cuda::describe(copies_, {"input", "filter", "result"});
+    return str_cat(" in ", is_tf32 ? "tf32" : (d.types->compute == DnnType::kF64 ? "f64" : "f32"), ", ",
+                   d.operation.name);
+  };
+  return describe_choices(*dnn_, choices_, how) + cuda::describe(copies_, {"input", "filter", "result"});
 }
 
 absl::Status Convolution::enqueue(CudaQueue& queue, const Operands& at) const {
   if (absl::Status s = queue.gpu().health(); !s.ok()) return s;
-  const auto choice = std::find_if(choices_.begin(), choices_.end(),
-                                   [&](const Choice& c) { return c.device->gpu == &queue.gpu(); });
-  if (choice == choices_.end()) return absl::InternalError("the convolution was planned without this device");
+  const DnnChoice* const choice = choice_for(choices_, queue.gpu());
+  if (!choice) return absl::InternalError("the convolution was planned without this device");
   const std::array<void*, 3> arrays = pointers_to(at);
   for (size_t i = 0; i < arrays.size(); ++i)
     if (reinterpret_cast<uint64_t>(arrays[i]) % static_cast<uint64_t>(alignment_[i]) != 0)

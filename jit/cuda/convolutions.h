@@ -44,16 +44,11 @@ class Convolution {
   friend class Convolutions;
   // What lives as long as the convolution.
   struct Descriptions;
-  struct Choice {
-    DnnDevice* device;  // stays
-    std::shared_ptr<const DnnPlan> plan;
-    size_t timed = 1;  // so many
-  };
   absl::Status choose(DnnDevice& device, const hlo::Node& convolution, const ConvolutionForm& form);
 
   const Dnn* dnn_ = nullptr;  // stays
   std::shared_ptr<const Descriptions> descriptions_;
-  std::vector<Choice> choices_;
+  std::vector<DnnChoice> choices_;
   ArrayCopies copies_;
   std::array<int64_t, 3> alignment_{};  // of the operands and the result
 };

@@ -163,6 +163,34 @@ absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
   return plans->front();
 }
 
+const DnnChoice* choice_for(std::span<const DnnChoice> choices, const Gpu& gpu) {
+  const auto it = std::ranges::find(choices, &gpu, [](const DnnChoice& c) { return c.device->gpu; });
+  return it == choices.end() ? nullptr : &*it;
+}
+
+int64_t workspace_for(std::span<const DnnChoice> choices) {
+  int64_t bytes = 0;
+  for (const DnnChoice& c : choices) bytes = std::max(bytes, c.plan->workspace_bytes);
+  return workspace_memory(static_cast<size_t>(bytes), kDnnWorkspaceAlignment);
+}
+
+std::string describe_choices(const Dnn& dnn, std::span<const DnnChoice> choices,
+                             absl::FunctionRef<std::string(const DnnPlan&)> how) {
+  std::string out = str_cat("cuDNN ", dnn.version_text());
+  for (const DnnChoice& c : choices) {
+    const DnnPlan &plan = *c.plan, &first = *choices[0].plan;
+    // Devices of one kind have one choice.
+    if (&plan != &first && plan.engine.number == first.engine.number &&
+        plan.workspace_bytes == first.workspace_bytes)
+      continue;
+    if (&plan != &first) str_append(&out, "; on ", c.device->gpu->name());
+    str_append(&out, how(plan), ", engine ", plan.engine.number);
+    if (c.timed > 1) str_append(&out, ", the quickest of ", c.timed);
+    if (plan.workspace_bytes > 0) str_append(&out, ", ", plan.workspace_bytes, " bytes beside");
+  }
+  return out;
+}
+
 DnnStatus execute_plan(const Dnn& dnn, DnnDevice& device, const DnnPlan& plan, std::span<const int64_t> ids,
                        std::span<void* const> arrays, Address workspace, StreamHandle stream) {
   using enum DnnAttribute;

@@ -88,6 +88,20 @@ absl::StatusOr<std::shared_ptr<const DnnPlan>> choose_plan(const Dnn& dnn,
                                                            const DnnTarget& target,
                                                            const DnnEngineRules& rules);
 
+// What is computed has a plan for each device.
+struct DnnChoice {
+  DnnDevice* device;  // stays
+  std::shared_ptr<const DnnPlan> plan;
+  size_t timed = 1;  // so many, of which it is the quickest
+};
+// Null where there is none for the device.
+const DnnChoice* choice_for(std::span<const DnnChoice> choices, const Gpu& gpu);
+// Of work space for any of them, which begins at any address.
+int64_t workspace_for(std::span<const DnnChoice> choices);
+// For people: "cuDNN 9.19.0 in f32, engine 70", where `how` gives " in f32".
+std::string describe_choices(const Dnn& dnn, std::span<const DnnChoice> choices,
+                             absl::FunctionRef<std::string(const DnnPlan&)> how);
+
 // Arrays by the numbers that the plan knows them by; the work space begins at any address.
 DnnStatus execute_plan(const Dnn& dnn, DnnDevice& device, const DnnPlan& plan, std::span<const int64_t> ids,
                        std::span<void* const> arrays, Address workspace, StreamHandle stream);
